@@ -29,9 +29,11 @@ from arc_tui.ui.format import count, escape_controls, one_line, plain
 from arc_tui.ui.tables import Table
 from arc_tui.views.runs import held_out_text
 from replay.budget import Limits
-from replay.errors import ArcError, CannotTell, ModelRefused, OfflineMiss, StoreUnusable
+from replay.edit.changes import Edit
+from replay.errors import ArcError, BadEdit, CannotTell, ModelRefused, OfflineMiss, StoreUnusable
 from replay.store import encryption
 from replay.store.backup import copied
+from replay.store.edits import combined_edit
 from replay.store.handle import Store, mask_with
 from replay.store.rows import trace_rows
 from taxonomy.held_out import HeldOutNote
@@ -204,6 +206,25 @@ encryption.ask_with(ask_for_key)  # whoever runs a command may be asked for the 
 mask_with(read_redaction)
 
 
+def estimate_option(command: Fn) -> Fn:
+    """`--estimate`, as `only_estimate`."""
+    return click.option(
+        "--estimate", "only_estimate", is_flag=True, help="Estimate only; make no call."
+    )(command)
+
+
+def edit_of(store: Store, words: Sequence[str]) -> Edit | None:
+    """The edit that these words name together: one prompt file, and edits in TOML files or by their
+    names. None for no word; raises BadEdit for two prompts."""
+    prompts = [each for each in words if not each.endswith(".toml") and Path(each).exists()]
+    if len(prompts) > 1:
+        raise BadEdit(
+            "a run has one system prompt", "name one prompt file, and TOML files beside it"
+        )
+    others = tuple(each for each in words if each not in prompts)
+    return combined_edit(store, Path(prompts[0]) if prompts else None, others)
+
+
 class RunName(click.ParamType[str]):
     """A run by its id, its beginning, task/trial or `last`; a shell is offered those stored."""
 
@@ -243,16 +264,16 @@ def json_option(command: Fn) -> Fn:
 
 
 def held_out_option(command: Fn) -> Fn:
-    """`--with-held-out`: nobody looks at what is kept for a test by accident."""
+    """`--include-held-out`: nobody looks at what is kept for a test by accident."""
     return click.option(
-        "--with-held-out", is_flag=True, help="The runs of held-out tasks too, else hidden."
+        "--include-held-out", "with_held_out", is_flag=True, help="Include runs of held-out tasks."
     )(command)
 
 
 def print_held_out(given: HeldOutNote) -> None:
     """On stderr, how many runs of held-out tasks are hidden."""
     if given.runs and not given.shown:
-        click.echo(f"{held_out_text(given)} (--with-held-out shows them)", err=True)
+        click.echo(f"{held_out_text(given)} (--include-held-out shows them)", err=True)
 
 
 def database_path(db: Path | None) -> Path:

@@ -69,6 +69,15 @@ EXPERIMENT = _group(
         "inject-error": "arc_tui.features.error_injection.command:inject",
     },
 )
+BISECT = _group(
+    "Find the version, hunk or step at which a run breaks.",
+    {
+        "versions": "arc_tui.features.bisect.command:versions",
+        "hunks": "arc_tui.features.bisect.command:hunks",
+        "steps": "arc_tui.features.bisect_steps.command:steps",
+        "recovery": "arc_tui.features.bisect.command:recovery",
+    },
+)
 EDIT = _group(
     "Edits that were tried: list them, print one as a file.",
     {
@@ -114,7 +123,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     },
     "Replay": {
         "replay": "arc_tui.joint_commands:replay",
-        "bisect": "arc_tui.joint_commands:bisect",
+        "bisect": "arc_tui.commands:BISECT",
         "try": "arc_tui.features.edit_test.command:try_",
         "experiment": "arc_tui.commands:EXPERIMENT",
         "edit": "arc_tui.commands:EDIT",

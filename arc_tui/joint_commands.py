@@ -1,7 +1,5 @@
-"""Commands of which an option asks another feature: `arc replay` with `--expect` or `--free`, and
-`arc bisect` with `--steps`.
-
-Each feature says its options and answers them; which of them is asked is decided here.
+"""`arc replay`, of which `--expect` and `--free` ask other features: each says its options and
+answers them, and which of them is asked is decided here.
 """
 
 from __future__ import annotations
@@ -11,10 +9,8 @@ from typing import Any
 
 import click
 
-from arc_tui.cli import db_option, json_option, live_options, open_store
+from arc_tui.cli import db_option, estimate_option, json_option, live_options, open_store
 from arc_tui.experiments.request import ReplayRequest
-from arc_tui.features.bisect.command import bisect_versions, fix_of, refuse_mixed, versions_options
-from arc_tui.features.bisect_steps.command import bisect_steps, steps_options, steps_wanted
 from arc_tui.features.free.command import free_options, free_request, refuse_free_options, run_free
 from arc_tui.features.replay.command import replay_locked, replay_options, replay_request
 from arc_tui.features.replay.expect_command import (
@@ -38,7 +34,7 @@ from replay.bisection.change_point import HALF
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write all of it to this file, for `arc bundle verify` elsewhere.",
 )
-@click.option("--estimate", "only_estimate", is_flag=True, help="Say what it would ask; ask none.")
+@estimate_option
 @click.option("--rules", "show_rules", is_flag=True, help="Print the rules of comparing in full.")
 @json_option
 @db_option
@@ -58,6 +54,8 @@ def replay(
     stopped before that; 2: one was not finished. With --expect 0: met; 1: not; 125: nobody can
     tell; 128: said wrongly: `git bisect run arc replay TRACE --system FILE --expect E`.
     """
+    if options["step"] is not None and options["expect"] is None and not options["free"]:
+        raise click.UsageError("--step needs --expect or --free: a locked replay is of all steps")
     if options["expect"] is None:
         refuse_expect_options(options)
     else:
@@ -89,50 +87,11 @@ def _question(request: ReplayRequest, options: dict[str, Any]) -> Question:
     """What is expected, of one step or with `--free` of whole runs."""
     if not options["free"]:
         refuse_free_options(options)
-    elif options["at"] is not None:
-        raise click.UsageError("a free run begins at --from STEP; --at is one step's")
     return Question(
         request=request,
         expect=options["expect"],
         share=options["share"] or HALF,
-        at=options["at"],
+        at=None if options["free"] else options["step"],
         judge=options["judge"],
         free=free_request(request, options) if options["free"] else None,
     )
-
-
-@click.command()
-@versions_options
-@steps_options
-@live_options
-@click.option("--estimate", "only_estimate", is_flag=True, help="Say what it would ask; ask none.")
-@json_option
-@db_option
-def bisect(
-    trace: str,
-    only_estimate: bool,
-    as_json: bool,
-    db: Path | None,
-    **options: Any,
-) -> int:
-    """Find the prompt version, revision or hunk that broke a step. Runs no tool.
-
-    VERSION… are prompt files (or TOML edits), the oldest first. Answers are stored: killed and run
-    again, it asks only the rest. Exit code 0: one is named; 1: none is; 2: it cannot be asked, or
-    was not finished.
-    """
-    refuse_mixed(options)
-    with open_store(db) as store:
-        if options["steps"]:
-            steps = steps_wanted(
-                trace,
-                options,
-                fix=fix_of(store, options["fixes"]),
-                samples=options["samples"],
-                expect=options["expect"],
-                allow_stale=options["allow_stale"],
-                judge=options["judge"],
-                most=options["most"],
-            )
-            return bisect_steps(store, steps, as_json=as_json, only_estimate=only_estimate)
-        return bisect_versions(store, trace, options, as_json=as_json, only_estimate=only_estimate)

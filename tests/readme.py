@@ -230,7 +230,7 @@ def tour() -> str:
 
 def free_tour() -> str:
     """The same run, let go on off the tape."""
-    return _printed((*TRIAL, "--free", "--from", "4"))
+    return _printed((*TRIAL, "--free", "--step", "4"))
 
 
 def bisect_tour() -> str:
@@ -238,8 +238,8 @@ def bisect_tour() -> str:
     of its class."""
     older, newer = PROMPT.replace("v4", "v3"), PROMPT.replace("v4", "v5")
     return _printed(
-        ("bisect", RUN, older, PROMPT, newer),
-        ("bisect", RUN, "--steps", "--validate"),
+        ("bisect", "versions", RUN, older, PROMPT, newer),
+        ("bisect", "steps", RUN, "--confirm"),
         ("try", PROMPT, "--on", "class:hallucinated"),
         traces="",
     )

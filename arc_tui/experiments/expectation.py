@@ -44,7 +44,7 @@ def step_of(store: Store, trace: Trace, at: int | None) -> int:
     if broke is None:
         known = f"0 to {len(trace.steps) - 1}" if trace.steps else "the run has none"
         raise NothingExpected(
-            "it is not known where this run broke", f"--at STEP says it ({known})"
+            "it is not known where this run broke", f"--step STEP says it ({known})"
         )
     return broke
 

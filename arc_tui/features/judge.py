@@ -18,6 +18,7 @@ from arc_tui.cli import (
     console,
     db_option,
     estimate_line,
+    estimate_option,
     json_option,
     limits,
     live_options,
@@ -303,7 +304,7 @@ WIDTH = 90
     help="A TOML file with the goals of tasks and their weights.",
 )
 @live_options
-@click.option("--estimate", "only_estimate", is_flag=True, help="Say what it would ask; ask none.")
+@estimate_option
 @json_option
 @db_option
 def score(

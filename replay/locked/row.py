@@ -240,7 +240,7 @@ class Sampling(Struct, frozen=True, kw_only=True):
     """Samples a request gets. `levels` ascend; one level is a fixed number.
 
     `counts` gives the number by step instead, as an earlier replay came to it. `range` numbers
-    fresh rounds of samples: 0 the first, 1 what `--resample` opens, and so on.
+    fresh rounds of samples: 0 the first, 1 what `--no-cache` opens, and so on.
     """
 
     levels: tuple[int, ...] = LEVELS

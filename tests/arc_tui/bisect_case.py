@@ -14,7 +14,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from arc_tui import importing
-from arc_tui.joint_commands import bisect, replay
+from arc_tui.commands import BISECT
+from arc_tui.joint_commands import replay
 from arc_tui.places import fixtures
 from taxonomy.judgements.schema import open_ledger
 
@@ -46,8 +47,8 @@ def run(command: click.Command, db: Path, *arguments: str) -> Result:
     return result
 
 
-def bisected(db: Path, *arguments: str) -> Any:
-    return json.loads(run(bisect, db, *arguments, "--json").stdout)
+def bisected(db: Path, *arguments: str, way: str = "versions") -> Any:
+    return json.loads(run(BISECT, db, way, *arguments, "--json").stdout)
 
 
 def expected(db: Path, *arguments: str) -> Result:

@@ -196,7 +196,7 @@ SAVED = "tool=refund_order, args.amount=8150"
 async def letting_go_on(db: Path) -> AsyncIterator[Pilot[None]]:
     """The steps of a run, one run from each to go on under a fix that reads an order again."""
     screen = StepsScreen(db, key(db, LONG))
-    screen.request = structs.replace(screen.request, oracle="savable", fix=AGAIN, samples=1)
+    screen.request = structs.replace(screen.request, oracle="recoverable", fix=AGAIN, samples=1)
     async with opening.opened(screen) as pilot:
         yield pilot
 

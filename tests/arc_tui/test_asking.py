@@ -106,7 +106,7 @@ def test_stats_are_of_the_runs_that_are_meant(db: Path) -> None:
 
 def test_a_name_that_cannot_be_read_as_a_query_is_still_said_to_be_no_run(db: Path) -> None:
     with pytest.raises(NotFound, match=r"no trace 'run\(1'"):
-        run(db, "attach", "run(1", "--sketch-tools")
+        run(db, "attach", "run(1", "--infer-tools")
 
 
 def test_a_list_on_screen_and_all_that_is_counted_beside_it_are_of_what_is_meant(db: Path) -> None:

@@ -16,9 +16,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from arc_tui.commands import BISECT
 from arc_tui.features.bisect.run import kept_bisects
 from arc_tui.features.bisect.versions import BadVersions
-from arc_tui.joint_commands import bisect
 from replay.errors import ModelRefused, NotFound, OfflineMiss, Stopped
 from replay.models.demo import Demo
 from replay.store.rows import trace_row
@@ -81,7 +81,7 @@ class TestConformance:
         self, db: Path, trace: str, versions: tuple[int, ...], wrong: str, line: str
     ) -> None:
         old, new = prompts(versions[-2:])
-        view = bisected(db, trace, "--old", old, "--new", new)
+        view = bisected(db, trace, "--old", old, "--new", new, way="hunks")
         assert (view["status"], view["verified"]) == ("found", True)
         assert "enough" in view["sentence"]
         assert any(each.startswith(line) for each in view["diff"])
@@ -161,7 +161,7 @@ class TestOutput:
         assert view["several"] > 0.03
         (warning,) = (each for each in view["notices"] if "several" in each)
         assert warning.startswith("one boundary of possibly several: ")
-        result = run(bisect, db, TOUR, *files)
+        result = run(BISECT, db, "versions", TOUR, *files)
         assert warning in result.stdout
         assert result.return_value == 0
         checked = bisected(db, TOUR, *files[:-1])
@@ -172,7 +172,7 @@ class TestOutput:
         self, db: Path, tmp_path: Path
     ) -> None:
         files = history(tmp_path, (4, 4, 5, 5, 4, 4, 5, 5))
-        result = run(bisect, db, TOUR, *files)
+        result = run(BISECT, db, "versions", TOUR, *files)
         assert (
             "is one boundary of possibly several, asked again 2/2 fail, just before 0/2: "
             in (result.stdout.splitlines()[0])
@@ -183,7 +183,7 @@ class TestOutput:
         assert view["several"] > 0.99
 
     def test_the_sentence_first_then_the_table_then_why_and_the_diff(self, db: Path) -> None:
-        result = run(bisect, db, TOUR, *prompts((3, 4, 5)))
+        result = run(BISECT, db, "versions", TOUR, *prompts((3, 4, 5)))
         assert result.return_value == 0
         lines = result.stdout.splitlines()
         assert lines[0] == (
@@ -207,7 +207,7 @@ class TestOutput:
         assert kept.sentence == first["sentence"]
 
     def test_resampled_it_asks_afresh_every_time(self, db: Path) -> None:
-        words = (TOUR, *prompts((3, 4, 5)), "--resample")
+        words = (TOUR, *prompts((3, 4, 5)), "--no-cache")
         assert [bisected(db, *words)["asked"] for _ in range(2)] == [13, 13]
 
     def test_versions_that_say_the_same_are_merged_and_said(self, db: Path, tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ class TestOutput:
             ((2, 5), (), "no change", "what fails is older than v2"),
             ((5, 4), (), "reversed", "something in between repaired it"),
             ((2, 3, 4, 5), (), "non-monotone", "Not one change: v3 (0/6), v4 (0/6) do not fit"),
-            ((3, 4, 5), ("--most", "3"), "budget", "--most N allows more"),
+            ((3, 4, 5), ("--max-samples", "3"), "budget", "--max-samples N allows more"),
         ],
     )
     def test_each_way_it_can_end_has_its_sentence(
@@ -237,7 +237,7 @@ class TestOutput:
         assert view["status"] == status
         assert said in view["sentence"]
         assert view["first_bad"] is None or status == "budget"
-        assert run(bisect, db, TOUR, *files).return_value == 1
+        assert run(BISECT, db, "versions", TOUR, *files).return_value == 1
 
     def test_an_end_that_cannot_be_judged_is_censored(self, db: Path) -> None:
         words = (TOUR, *prompts((3, 4, 5)), "--free", "--expect", "args.order_id=1039")
@@ -248,8 +248,8 @@ class TestOutput:
 
     def test_the_last_step_from_which_a_fix_saves_the_run(self, db: Path) -> None:
         view = bisected(
-            db, TOUR, "--prefix", "--fix", str(prompt(4)),
-            "--expect", "tool=get_order, args.order_id=1039 or tool!=refund_order",
+            db, TOUR, "--fix", str(prompt(4)),
+            "--expect", "tool=get_order, args.order_id=1039 or tool!=refund_order", way="recovery",
         )  # fmt: skip
         assert (view["kind"], view["status"]) == ("prefix", "found")
         assert view["sentence"].startswith("step 4 is the last from which the fix saves the run")
@@ -257,32 +257,40 @@ class TestOutput:
         assert lost["step 5"] > 0, "a run that left the tape is counted apart"
 
     def test_a_fix_may_be_a_kept_edit_by_its_name(self, db: Path) -> None:
-        words = ("--expect", "tool=get_order, args.order_id=1039 or tool!=refund_order", "--most")
+        words = (
+            "--expect",
+            "tool=get_order, args.order_id=1039 or tool!=refund_order",
+            "--max-samples",
+        )
         with pytest.raises(NotFound, match="'v4'"):
-            bisected(db, TOUR, "--prefix", "--fix", "v4", *words, "2")
+            bisected(db, TOUR, "--fix", "v4", *words, "2", way="recovery")
         expected(db, TOUR, "--system", str(prompt(4)), "--expect", "rule")
-        view = bisected(db, TOUR, "--prefix", "--fix", "v4", *words, "2")
+        view = bisected(db, TOUR, "--fix", "v4", *words, "2", way="recovery")
         assert (view["status"], view["samples"]) == ("budget", 2)
 
 
 class TestMistakes:
-    def test_without_a_question_it_says_which_there_are(self, db: Path) -> None:
-        for words, said in [
-            ((), "nothing to search"),
-            ((str(prompt(4)), "--git", "x", "a..b"), "different questions"),
-            (("--old", str(prompt(4))), "--old and --new go together"),
-            (("--prefix", "--fix", str(prompt(4))), "--prefix needs"),
-            ((str(prompt(4)), str(prompt(5)), "--fix", "x"), "--fix needs"),
-            ((str(prompt(4)), str(prompt(5)), "--max-steps", "3"), "need --free"),
-            (("--steps", "--at", "3"), "--at does not go with --steps"),
-            ((str(prompt(4)), str(prompt(5)), "-k", "3"), "-k needs --steps"),
-        ]:
-            with pytest.raises(click.UsageError, match=said):
-                bisected(db, TOUR, *words)
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            (("versions", TOUR), "VERSION"),
+            (("versions", TOUR, str(prompt(4)), "--git", "x", "a..b"), "or --git"),
+            (("hunks", TOUR, "--old", str(prompt(4))), "'--new'"),
+            (("recovery", TOUR, "--fix", str(prompt(4))), "'--expect'"),
+            (("recovery", TOUR, "--expect", "gold"), "'--fix'"),
+            (("versions", TOUR, *prompts((4, 5)), "--max-steps", "3"), "need --free"),
+        ],
+    )
+    def test_what_is_missing_or_does_not_go_together_is_said(
+        self, db: Path, words: tuple[str, ...], said: str
+    ) -> None:
+        with pytest.raises(click.UsageError) as refused:
+            run(BISECT, db, *words)
+        assert said in refused.value.format_message()
 
     def test_a_step_where_no_rule_found_anything_needs_an_expectation(self, db: Path) -> None:
         with pytest.raises(NothingExpected, match="no rule found anything at step 0"):
-            bisected(db, TOUR, *prompts((4, 5)), "--at", "0")
+            bisected(db, TOUR, *prompts((4, 5)), "--step", "0")
         with pytest.raises(NothingExpected, match="a whole run should come to"):
             bisected(db, TOUR, *prompts((4, 5)), "--free")
 
@@ -290,8 +298,8 @@ class TestMistakes:
 class TestLive:
     def asked(self, db: Path, *more: str) -> Any:
         return run(
-            bisect, db, TOUR, *prompts((3, 4, 5)), "--model", MODEL, "--expect", "tool=get_order",
-            *more,
+            BISECT, db, "versions", TOUR, *prompts((3, 4, 5)), "--model", MODEL,
+            "--expect", "tool=get_order", *more,
         )  # fmt: skip
 
     def test_it_says_what_it_may_cost_first_and_a_limit_ends_it_with_what_is_known(
@@ -301,8 +309,17 @@ class TestLive:
             self.asked(db)
         words = ("--live", "--max-calls", "12", "-m", "1", "--model", MODEL)
         first = CliRunner().invoke(
-            bisect,
-            [TOUR, *prompts((3, 4, 5)), "--expect", "tool=get_order", *words, "--db", str(db)],
+            BISECT,
+            [
+                "versions",
+                TOUR,
+                *prompts((3, 4, 5)),
+                "--expect",
+                "tool=get_order",
+                *words,
+                "--db",
+                str(db),
+            ],
             standalone_mode=False,
         )
         assert isinstance(first.exception, ModelRefused)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 import pytest
 
-from arc_tui.joint_commands import bisect
+from arc_tui.commands import BISECT
 from replay.errors import CannotTell, Stopped
 from replay.models.demo import Demo
 from replay.store.handle import Store
@@ -69,10 +69,9 @@ LOOKS = ("--expect", "tool=get_order")
         (("--expect", "tol=get_order"), 128),
         (("--expect", "tool=get_oder"), 128),
         (("--expect", "gold"), 128),
-        (("--expect", "rule", "--at", "0"), 128),
-        ((*LOOKS, "--at", "99"), 128),
-        ((*LOOKS, "--free", "--at", "3"), 128),
-        ((*LOOKS, "--from", "3"), 128),
+        (("--expect", "rule", "--step", "0"), 128),
+        ((*LOOKS, "--step", "99"), 128),
+        ((*LOOKS, "--free", "--step", "99"), 128),
         ((*LOOKS, "--no-such-option"), 128),
         ((*LOOKS, "--bundle", "x.zip"), 128),
         ((*LOOKS, "--model", "claude-test", "--live"), 128),
@@ -97,7 +96,7 @@ def test_a_step_without_a_known_request_cannot_tell(db: Path, tmp_path: Path) ->
     with Store.open(lost) as store:
         unknown = Fidelity(level=Level.NONE, reasons=("its text was cut",))
         key = stored(store, spans(fidelity=unknown)).id
-    words = (key, *LOOKS, "--at", "1", "--model", "demo")
+    words = (key, *LOOKS, "--step", "1", "--model", "demo")
     assert expected(lost, *words).return_value == 125
 
 
@@ -132,15 +131,15 @@ def test_what_it_asked_is_kept_and_its_edit_too(db: Path) -> None:
 
 def test_what_one_command_asked_afresh_is_not_taken_for_fresh_by_another(db: Path) -> None:
     """Each with `--resample`: expectations, a bisection and a replay of the same step."""
-    bisection = ("--expect", "tool=get_order", "--at", "4", "--resample")
+    bisection = ("--expect", "tool=get_order", "--step", "4", "--no-cache")
     asked = [
-        met(db, *V4, *LOOKS, "--resample")["asked"],
-        met(db, *V4, *LOOKS, "--resample")["asked"],
+        met(db, *V4, *LOOKS, "--no-cache")["asked"],
+        met(db, *V4, *LOOKS, "--no-cache")["asked"],
         bisected(db, TOUR, *prompts((3, 4, 5)), *bisection)["asked"],
-        met(db, *V4, *LOOKS, "--resample")["asked"],
+        met(db, *V4, *LOOKS, "--no-cache")["asked"],
     ]
     assert asked == [3, 3, 13, 3]
-    replayed = json.loads(expected(db, TOUR, "-k", "1", "--resample", "--json").stdout)
+    replayed = json.loads(expected(db, TOUR, "-k", "1", "--no-cache", "--json").stdout)
     assert (replayed["asked"], replayed["range"]) == (8, 5)
 
 
@@ -193,18 +192,18 @@ def test_what_was_recorded_and_is_not_sent_is_named_with_the_fidelity(
     with MessagesApi(think) as api:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", api.base_url)
         live = ("--live", "--max-calls", "99")
-        words = ("--system", str(old), *LOOKS, "--at", "1", *live)
+        words = ("--system", str(old), *LOOKS, "--step", "1", *live)
         found = met(db, *words, trace="case")
         assert (found["fidelity"], found["fidelity_reasons"]) == ("rebuilt", said)
         assert shown in expected(db, "case", *words).stdout
-        both = ("case", str(old), str(new), *LOOKS, "--at", "1", *live)
+        both = ("case", str(old), str(new), *LOOKS, "--step", "1", *live)
         found = bisected(db, *both)
         assert (found["fidelity"], found["fidelity_reasons"]) == ("rebuilt", said)
-        assert shown in run(bisect, db, *both).stdout
+        assert shown in run(BISECT, db, "versions", *both).stdout
         assert not any("temperature" in each.body for each in api.received if each.body)
 
 
 def test_without_an_expectation_its_options_and_codes_are_not_its(db: Path) -> None:
-    assert isinstance(expected(db, TOUR, "--at", "3").exception, click.UsageError)
+    assert isinstance(expected(db, TOUR, "--step", "3").exception, click.UsageError)
     assert isinstance(expected(db, TOUR, "--share", ".5").exception, click.UsageError)
     assert not isinstance(expected(db, TOUR, "--edit", "/nowhere/x.toml").exception, CannotTell)

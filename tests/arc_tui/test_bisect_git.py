@@ -1,5 +1,5 @@
-"""`arc bisect --git` in a repository that is somebody else's: each way in which git runs a program
-that a repository names, or fetches, leaves a mark. Plain git steps into every trap; arc into none.
+"""`arc bisect versions --git` in a repository of somebody else: each way in which git runs a
+program that it names, or fetches, leaves a mark. Plain git steps into every trap; arc into none.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A judge in a bisection: of every step (`--steps --oracle judge`), and of answers (`--expect`)."""
+"""A judge in a bisection: of every step (`--detector judge`), and of answers (`--expect`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from arc_tui.joint_commands import bisect
+from arc_tui.commands import BISECT
 from replay.errors import ModelRefused, OfflineMiss
 from replay.models.demo import Demo
 from replay.store.handle import now_ns
@@ -60,7 +60,7 @@ def server() -> Server:
 
 
 def steps(db: Path, trace: str, *words: str) -> Result:
-    return run(bisect, db, trace, "--steps", "--oracle", "judge", *words)
+    return run(BISECT, db, "steps", trace, "--detector", "judge", *words)
 
 
 def as_json(result: Result) -> Any:
@@ -90,7 +90,7 @@ def test_where_none_is_the_lowest_is_said(db: Path) -> None:
 
 
 def test_a_test_asks_the_step_again_and_the_recorded_answer_keeps_its_verdict(db: Path) -> None:
-    trial = as_json(steps(db, LOOP, "--validate", "--json"))["trial"]
+    trial = as_json(steps(db, LOOP, "--confirm", "--json"))["trial"]
     assert trial["status"] == "refuted"
     assert trial["control"]["value"] > 0.5
     assert trial["by"] == "scored under 0.5 by the judge demo, rule-based"
@@ -99,13 +99,13 @@ def test_a_test_asks_the_step_again_and_the_recorded_answer_keeps_its_verdict(db
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--judge", "x", "--steps", "--oracle", "belief"), "--judge needs --oracle judge"),
-        (("--allow-stale", "--steps"), "needs --oracle savable"),
+        (("--judge", "x", "--detector", "belief"), "--judge needs --detector judge"),
+        (("--allow-stale",), "needs --detector recoverable"),
     ],
 )
 def test_what_does_not_go_together_is_said(db: Path, words: tuple[str, ...], said: str) -> None:
-    given = ["--db", str(db), TOUR, *words]
-    result = CliRunner().invoke(bisect, given, standalone_mode=False)
+    given = ["steps", "--db", str(db), TOUR, *words]
+    result = CliRunner().invoke(BISECT, given, standalone_mode=False)
     assert isinstance(result.exception, click.UsageError)
     assert said in result.exception.message
 
@@ -119,7 +119,7 @@ def test_a_judge_is_asked_of_each_step_once_and_foreseen(db: Path, api: Messages
     with pytest.raises(OfflineMiss, match="step 0: no stored word of the judge gpt-judge"):
         steps(db, TOUR, "--model", MODEL, *JUDGED)
     foreseen = as_json(
-        steps(db, TOUR, "--model", MODEL, *JUDGED, "--estimate", "--json", "--validate")
+        steps(db, TOUR, "--model", MODEL, *JUDGED, "--estimate", "--json", "--confirm")
     )
     assert (foreseen["estimate"]["calls"], foreseen["test_calls"]) == (8, 32)
     assert api.asked == 0
@@ -132,7 +132,7 @@ def test_a_judge_is_asked_of_each_step_once_and_foreseen(db: Path, api: Messages
 
 
 def test_no_more_steps_are_asked_than_may_be(db: Path, api: MessagesApi) -> None:
-    view = as_json(steps(db, TOUR, *LIVE, *JUDGED, "--most", "3", "--json"))
+    view = as_json(steps(db, TOUR, *LIVE, *JUDGED, "--max-samples", "3", "--json"))
     assert api.asked == 3
     assert sum(row["asked"] for row in view["rows"]) == 3
 
@@ -154,7 +154,7 @@ def test_how_far_the_judge_may_be_trusted_stands_beside_its_word(
 def test_a_step_it_scores_badly_is_tested_by_fresh_answers_that_it_judges(
     db: Path, api: MessagesApi, server: Server
 ) -> None:
-    view = as_json(steps(db, TOUR, *LIVE, *JUDGED, "--validate", "-k", "4", "--json"))
+    view = as_json(steps(db, TOUR, *LIVE, *JUDGED, "--confirm", "-k", "4", "--json"))
     assert view["first_bad"] is not None
     judged = len(server.judge.seen)
     assert view["asked"] == api.asked
@@ -168,7 +168,7 @@ def test_a_step_it_scores_badly_is_tested_by_fresh_answers_that_it_judges(
 def test_the_judges_calls_are_foreseen_and_counted(
     db: Path, api: MessagesApi, server: Server
 ) -> None:
-    words = ("--expect", "judge", *JUDGED, "-k", "3", "--at", "4", "--system", str(prompt(4)))
+    words = ("--expect", "judge", *JUDGED, "-k", "3", "--step", "4", "--system", str(prompt(4)))
     foreseen = as_json(expected(db, TOUR, *words, "--model", MODEL, "--estimate", "--json"))
     assert (foreseen["calls"], foreseen["most_calls"]) == (6, 6), "three answers, each judged"
     result = expected(db, TOUR, *words, *LIVE, "--json")
@@ -182,8 +182,10 @@ def test_the_judges_calls_are_foreseen_and_counted(
 def test_a_bisection_says_who_judges_and_what_that_may_cost(
     db: Path, api: MessagesApi, server: Server
 ) -> None:
-    words = (TOUR, *prompts((3, 4)), "--expect", "judge", *JUDGED, "--at", "4")
-    foreseen = as_json(run(bisect, db, *words, "--model", MODEL, "--estimate", "--json"))
+    words = (TOUR, *prompts((3, 4)), "--expect", "judge", *JUDGED, "--step", "4")
+    foreseen = as_json(
+        run(BISECT, db, "versions", *words, "--model", MODEL, "--estimate", "--json")
+    )
     assert foreseen["judge"] == JUDGE
     view = bisected(db, *words, *LIVE)
     assert view["asked"] == api.asked

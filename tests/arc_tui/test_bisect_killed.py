@@ -84,7 +84,7 @@ def test_killed_at_any_moment_it_asks_again_only_what_was_in_flight(
     for _ in range(kills):
         server.deadly = lives.randint(1, wanted["asked"] - stored(db) - 1)
         server.victim = subprocess.Popen(
-            [sys.executable, "-m", "arc_tui", "--db", str(db), "bisect", *WORDS],
+            [sys.executable, "-m", "arc_tui", "--db", str(db), "bisect", "versions", *WORDS],
             cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True,
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
         )  # fmt: skip

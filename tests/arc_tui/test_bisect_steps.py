@@ -1,4 +1,4 @@
-"""`arc bisect --steps`: the step, its sources, and its test, offline and on a local server."""
+"""`arc bisect steps`: the step, its sources, and its test, offline and on a local server."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from arc_tui import importing
+from arc_tui.commands import BISECT
 from arc_tui.features.bisect_steps.plan import BisectStepsRequest
 from arc_tui.features.bisect_steps.run import run_step_bisection
-from arc_tui.joint_commands import bisect
 from arc_tui.places import fixtures
 from replay import kept
 from replay.errors import ArcError, BadEdit, ModelRefused, OfflineMiss
@@ -48,8 +48,8 @@ def db(bundled: Path, tmp_path: Path) -> Path:
 
 def run(db: Path, trace: str, *arguments: str) -> Result:
     """The command; what it raises is raised here."""
-    given = ["--db", str(db), trace, "--steps", *arguments]
-    result = CliRunner().invoke(bisect, given, standalone_mode=False)
+    given = ["steps", "--db", str(db), trace, *arguments]
+    result = CliRunner().invoke(BISECT, given, standalone_mode=False)
     if result.exception is not None:
         raise result.exception
     return result
@@ -76,7 +76,7 @@ def test_the_first_line_names_the_step_and_the_last_the_next_command(db: Path) -
     assert lines[0] == (
         "Belief left the world at step 4 (message 9): amount 7500 stands in nothing it saw."
     )
-    goes_on = f"bisect {TOUR} --steps --oracle contradiction --validate"
+    goes_on = f"bisect steps {TOUR} --detector contradiction --confirm"
     assert lines[-1] == f"next: arc --db {db} {goes_on}", "with the database it was given"
     assert "to find it nobody was asked" in result.stdout
     assert "nowhere in  system prompt, tool definitions, user message, 4 tool results" in (
@@ -111,43 +111,43 @@ def test_the_airline_run_is_named_with_its_two_sources(tmp_path: Path) -> None:
     assert "step 3 (message 8): says 12 May is within 24 h of 15 May" in result.stdout
     assert "observed  created_at 2024-05-12T00:14:30  [step 2, get_reservation" in result.stdout
     assert "told      current time is 2024-05-15 15:00:00  [system prompt]" in result.stdout
-    assert f"next: arc --db {db} attach 26/1 --sketch-tools" in result.stdout
+    assert f"next: arc --db {db} attach 26/1 --infer-tools" in result.stdout
 
 
 # --- the test of it
 
 
 def test_telling_the_fact_takes_the_failure_away(db: Path) -> None:
-    result = run(db, TOUR, "--validate")
+    result = run(db, TOUR, "--confirm")
     assert "Validated: with the fix at step 4" in result.stdout
     assert "0/8 against 8/8 without it (p < .001)" in result.stdout
     assert "How such a run would have ended is not known." in result.stdout
     with open_ledger(db) as store:
         assert edits.find(store, "told at step 4").changes
-    assert as_json(run(db, TOUR, "--validate", "--json"))["asked"] == 0
+    assert as_json(run(db, TOUR, "--confirm", "--json"))["asked"] == 0
 
 
 def test_a_fix_that_does_not_help_is_refuted_and_the_users_own_is_tried(
     db: Path, tmp_path: Path
 ) -> None:
-    refuted = as_json(run(db, LONG, "--validate", "--json"))["trial"]
+    refuted = as_json(run(db, LONG, "--confirm", "--json"))["trial"]
     assert (refuted["status"], refuted["control"]["value"], refuted["fixed"]["value"]) == (
         "refuted", 1.0, 1.0
     )  # fmt: skip
     mine = constraint(tmp_path, "Read an order again before you change it.")
-    view = as_json(run(db, LONG, "--validate", "--fix", mine, "--json"))
+    view = as_json(run(db, LONG, "--confirm", "--fix", mine, "--json"))
     assert (view["trial"]["status"], view["fix"]["name"]) == ("validated", "mine")
 
 
 def test_what_comes_next_goes_on_from_the_step_with_the_edit_that_helped(db: Path) -> None:
-    view = as_json(run(db, TOUR, "--validate", "--json"))
-    assert view["next"][3:8] == ["replay", TOUR, "--free", "--from", "4"]
+    view = as_json(run(db, TOUR, "--confirm", "--json"))
+    assert view["next"][3:8] == ["replay", TOUR, "--free", "--step", "4"]
     with open_ledger(db) as store:
         assert edits.find(store, view["next"][-1]).name == "told at step 4"
 
 
 def test_few_samples_prove_nothing(db: Path) -> None:
-    trial = as_json(run(db, TOUR, "--validate", "-k", "3", "--json"))["trial"]
+    trial = as_json(run(db, TOUR, "--confirm", "-k", "3", "--json"))["trial"]
     assert trial["status"] == "inconclusive"
     assert "more samples (-k) tell" in trial["sentence"]
 
@@ -158,14 +158,14 @@ def test_a_fix_that_changes_nothing_there_is_refused(db: Path, tmp_path: Path) -
         'name = "late"\n[[change]]\nkind = "inject_constraint"\ntarget = 6\ntext = "Look."\n'
     )
     with pytest.raises(BadEdit):
-        run(db, TOUR, "--validate", "--fix", str(file))
+        run(db, TOUR, "--confirm", "--fix", str(file))
 
 
 # --- beliefs
 
 
 def test_the_belief_is_wrong_before_the_act_is(db: Path) -> None:
-    view = as_json(run(db, LONG, "--oracle", "belief", "--json"))
+    view = as_json(run(db, LONG, "--detector", "belief", "--json"))
     assert (view["first_bad"], view["scanned"], view["model"]) == (15, True, "demo, rule-based")
     assert view["facts"][0] == "total_cents of order_id 1047: 8150 from step 1"
     assert [each["role"] for each in view["sources"]] == ["believes", "observed"]
@@ -173,26 +173,26 @@ def test_the_belief_is_wrong_before_the_act_is(db: Path) -> None:
 
 
 def test_a_question_of_the_users_is_asked_instead(db: Path) -> None:
-    asked = ("--ask", "total_cents of order_id 1047", "--world", "0:total_cents")
-    view = as_json(run(db, LONG, "--oracle", "belief", *asked, "--json"))
+    asked = ("--question", "total_cents of order_id 1047", "--truth", "0:total_cents")
+    view = as_json(run(db, LONG, "--detector", "belief", *asked, "--json"))
     assert len(view["facts"]) == 1
     assert view["first_bad"] == 15
 
 
 def test_what_it_would_ask_is_said_and_nothing_asked(db: Path) -> None:
-    found = as_json(run(db, LONG, "--oracle", "belief", "--validate", "--estimate", "--json"))
+    found = as_json(run(db, LONG, "--detector", "belief", "--confirm", "--estimate", "--json"))
     assert (found["estimate"]["calls"], found["test_calls"]) == (18, 16)
     assert found["facts"]
-    assert as_json(run(db, LONG, "--oracle", "belief", "--json"))["kept"] == 0
+    assert as_json(run(db, LONG, "--detector", "belief", "--json"))["kept"] == 0
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (("--ask", "x"), "--ask and --world go together"),
-        (("--ask", "x", "--world", "y"), "--ask needs --oracle belief"),
-        (("--oracle", "savable"), "--oracle savable needs --fix EDIT and --expect"),
-        (("--expect", "tool=none"), "it needs --oracle savable"),
+        (("--question", "x"), "--question and --truth go together"),
+        (("--question", "x", "--truth", "y"), "--question needs --detector belief"),
+        (("--detector", "recoverable"), "--detector recoverable needs --fix EDIT"),
+        (("--expect", "tool=none"), "--expect needs --detector recoverable"),
         (("--fix", "x"), "no edit"),
     ],
 )
@@ -205,8 +205,8 @@ def test_a_run_without_a_fact_says_how_to_name_one(tmp_path: Path) -> None:
     db = tmp_path / "arc.db"
     with open_ledger(db) as store:
         list(importing.take_in(store, [fixtures() / "traces" / "shop-prefix-v6-0.jsonl"]))
-    with pytest.raises(ModelRefused, match="--ask QUESTION --world VALUE"):
-        run(db, "shop-prefix-v6-0", "--oracle", "belief")
+    with pytest.raises(ModelRefused, match="--question QUESTION --truth VALUE"):
+        run(db, "shop-prefix-v6-0", "--detector", "belief")
 
 
 # --- runs that go on
@@ -224,7 +224,7 @@ def test_the_point_of_no_return_is_the_step_that_refunds(db: Path, tmp_path: Pat
         kept.put(store, trace_row(store, TOUR).trace, READ, source="test")
     fix = constraint(tmp_path, "Never make up an amount. Read what an order cost before.")
     saved = ("--fix", fix, "--expect", "tool=refund_order, args.amount=12900", "-k", "3")
-    view = as_json(run(db, TOUR, "--oracle", "savable", *saved, "--json"))
+    view = as_json(run(db, TOUR, "--detector", "recoverable", *saved, "--json"))
     assert view["sentence"].startswith("The point of no return is step 4: ")
     row = view["rows"][4]
     assert (view["decisive"], row["decisive"], row["bad_of"], row["n"]) == (4, True, 0, 3)
@@ -238,7 +238,7 @@ def test_the_runs_of_a_test_are_fresh_and_what_asks_afresh_later_does_not_meet_t
         kept.put(store, trace_row(store, TOUR).trace, READ, source="test")
     fix = constraint(tmp_path, "Never make up an amount. Read what an order cost before.")
     saved = ("--fix", fix, "--expect", "tool=refund_order, args.amount=12900", "-k", "3")
-    view = as_json(run(db, TOUR, "--oracle", "savable", *saved, "--validate", "--json"))
+    view = as_json(run(db, TOUR, "--detector", "recoverable", *saved, "--confirm", "--json"))
     assert view["trial"]["step"] == 4
     with open_ledger(db) as store:
         assert kept.next_range(store, view["trace"], "demo") == 2
@@ -247,7 +247,7 @@ def test_the_runs_of_a_test_are_fresh_and_what_asks_afresh_later_does_not_meet_t
 def test_runs_that_the_tape_does_not_answer_say_nothing(db: Path, tmp_path: Path) -> None:
     fix = constraint(tmp_path, "Never make up an amount. Read what an order cost before.")
     saved = ("--fix", fix, "--expect", "tool=refund_order, args.amount=12900", "-k", "1")
-    view = as_json(run(db, TOUR, "--oracle", "savable", *saved, "--json"))
+    view = as_json(run(db, TOUR, "--detector", "recoverable", *saved, "--json"))
     row = view["rows"][4]
     assert (row["bad"], row["lost"]) == (None, 1)
     assert "The tape does not answer get_order" in row["phrase"]
@@ -258,21 +258,21 @@ def test_why_the_runs_told_nothing_is_said_in_full_and_where_a_stub_helps(
 ) -> None:
     fix = constraint(tmp_path, "Never make up an amount. Read what an order cost before.")
     saved = ("--fix", fix, "--expect", "tool=refund_order, args.amount=12900", "-k", "2")
-    result = run(db, TOUR, "--oracle", "savable", *saved, "--validate")
+    result = run(db, TOUR, "--detector", "recoverable", *saved, "--confirm")
     assert result.return_value == 1
     assert (
         "From steps 0, 1, 2, 3, 4 no run came far enough: The tape does not answer get_order("
         'order_id="1039"): it was never recorded with these arguments.'
     ) in result.stdout
     assert "No step was found, so there is nothing to test." in result.stdout
-    assert f"next: arc --db {db} replay {TOUR} --free --from 0 --edit " in result.stdout
+    assert f"next: arc --db {db} replay {TOUR} --free --step 0 --edit " in result.stdout
 
 
 def test_a_read_of_another_moment_may_answer_the_runs(db: Path, tmp_path: Path) -> None:
     fix = constraint(tmp_path, "Read an order again before you change it.")
     saved = ("--fix", fix, "--expect", "tool=refund_order, args.amount=8150", "-k", "3")
-    strict = as_json(run(db, LONG, "--oracle", "savable", *saved, "--json"))
-    loose = as_json(run(db, LONG, "--oracle", "savable", *saved, "--allow-stale", "--json"))
+    strict = as_json(run(db, LONG, "--detector", "recoverable", *saved, "--json"))
+    loose = as_json(run(db, LONG, "--detector", "recoverable", *saved, "--allow-stale", "--json"))
     judged = [sum(row["n"] or 0 for row in view["rows"]) for view in (strict, loose)]
     assert judged[0] < judged[1]
     assert loose["sentence"].startswith("The fix saves most runs from every step whose runs came")
@@ -283,8 +283,8 @@ def test_runs_are_foreseen_by_what_the_recorded_steps_asked(
     db: Path, tmp_path: Path, api: MessagesApi
 ) -> None:
     fix = constraint(tmp_path, "Never make up an amount.")
-    words = ("--fix", fix, "--expect", "tool=refund_order", "-k", "3", "--oracle", "savable")
-    found = as_json(run(db, TOUR, *words, "--estimate", "--json", "--model", MODEL, "--validate"))
+    words = ("--fix", fix, "--expect", "tool=refund_order", "-k", "3", "--detector", "recoverable")
+    found = as_json(run(db, TOUR, *words, "--estimate", "--json", "--model", MODEL, "--confirm"))
     assert found["runs"] == {"steps": 6, "of": 8, "each": 3, "most_calls": 21}
     assert found["estimate"]["calls"] == 6 * 3 * 8 // 2
     assert (found["estimate"]["most_calls"], found["test_calls"]) == (8 * 3 * 21, 2 * 3 * 21)
@@ -319,7 +319,7 @@ LIVE = ("--model", MODEL, "--live", "--max-calls")
 
 
 def test_a_live_scan_says_before_what_it_asks_and_about_what(db: Path, api: MessagesApi) -> None:
-    result = run(db, LONG, "--oracle", "belief", *LIVE, "40")
+    result = run(db, LONG, "--detector", "belief", *LIVE, "40")
     assert "asked about total_cents of order_id 1047: 8150 from step 1" in result.stderr
     assert "18 live calls at first" in result.stderr
     assert "step 15 (message 25)" in result.stdout
@@ -330,9 +330,9 @@ def test_a_scan_that_ran_into_its_limit_goes_on_where_it_stopped(
     db: Path, api: MessagesApi
 ) -> None:
     with pytest.raises(ModelRefused):
-        run(db, LONG, "--oracle", "belief", *LIVE, "7")
+        run(db, LONG, "--detector", "belief", *LIVE, "7")
     assert api.asked == 7
-    result = run(db, LONG, "--oracle", "belief", *LIVE, "40", "--json")
+    result = run(db, LONG, "--detector", "belief", *LIVE, "40", "--json")
     assert api.asked == 18
     view = as_json(result)
     assert (view["first_bad"], view["kept"], view["asked"]) == (15, 7, 11)
@@ -342,7 +342,7 @@ def test_without_live_a_missing_answer_is_an_error_that_names_its_step(
     db: Path, api: MessagesApi
 ) -> None:
     with pytest.raises(OfflineMiss, match="step 1, belief"):
-        run(db, LONG, "--oracle", "belief", "--model", MODEL)
+        run(db, LONG, "--detector", "belief", "--model", MODEL)
     assert api.asked == 0
 
 

@@ -164,7 +164,7 @@ def test_replay_without_an_edit_is_the_control_arm_alone(db: Path) -> None:
 def test_sampling_afresh_asks_again_and_keeps_both(db: Path) -> None:
     words = ("replay", TOUR, "-k", "1")
     first = as_json(db, *words)
-    fresh = as_json(db, *words, "--resample")
+    fresh = as_json(db, *words, "--no-cache")
     assert (first["range"], fresh["range"]) == (0, 1)
     assert fresh["asked"] == 8
     assert as_json(db, *words)["digest"] == first["digest"] != fresh["digest"]
@@ -217,7 +217,7 @@ def test_attach_completes_what_a_source_did_not_record(db: Path, tmp_path: Path)
     prompt.write_text("Be kind.")
     run(db, "import", str(chat))
     assert as_json(db, "show", "last", "0")["fidelity"] == "partial"
-    out = run(db, "attach", "last", "--system", str(prompt), "--sketch-tools").stdout
+    out = run(db, "attach", "last", "--system", str(prompt), "--infer-tools").stdout
     assert "a system prompt, 1 tools (sketched)" in out
     step = as_json(db, "show", "last", "0")
     assert step["system"] == "Be kind."
@@ -429,7 +429,7 @@ def hostile(tmp_path: Path) -> Path:
         ["failures", "--by", "model"],
         ["failures", "--by", "tool"],
         ["replay", "last", "--model", "demo"],
-        ["attach", "last", "--sketch-tools"],
+        ["attach", "last", "--infer-tools"],
         ["db", "verify"],
     ],
 )
@@ -490,7 +490,7 @@ def test_live_calls_go_to_the_server_named_under_a_limit_and_are_asked_once(
     [
         (("replay", TOUR, "--live", "--budget", "-1"), "'--budget'"),
         (("replay", TOUR, "--live", "--max-calls", "0"), "'--max-calls'"),
-        (("replay", TOUR, "--free", "--from", "99"), "there are 0 to 7"),
+        (("replay", TOUR, "--free", "--step", "99"), "there are 0 to 7"),
         (("show", TOUR, "99"), "there are 0 to 7"),
         (("label", TOUR, "99", "0.5"), "there are 0 to 7"),
         (("replay", TOUR, "--edit", "v99"), "`arc edit list` lists"),

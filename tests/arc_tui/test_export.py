@@ -148,7 +148,7 @@ def test_what_a_person_made_comes_back_after_the_runs_were_imported_again(
     assert beside(new) == beside(db)
     assert notes(new) == notes(db)
     assert damage(new) == []
-    assert arc(new, "ls", "--with-held-out") == arc(db, "ls", "--with-held-out")
+    assert arc(new, "ls", "--include-held-out") == arc(db, "ls", "--include-held-out")
     assert arc(new, "tag", "list") == arc(db, "tag", "list")
     prompt = str(some_traces()[0].parents[1] / "demo" / "prompts" / "v6.md")
     known = holdings(new)["answer"]

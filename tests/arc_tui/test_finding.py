@@ -68,5 +68,5 @@ def test_runs_of_held_out_tasks_are_found_only_when_asked_for(db: Path) -> None:
     assert held
     seen = msgspec.json.decode(asked(db, "refund", "--json").stdout)
     assert len(seen) == 6 - len(held)
-    every = msgspec.json.decode(asked(db, "refund", "--json", "--with-held-out").stdout)
+    every = msgspec.json.decode(asked(db, "refund", "--json", "--include-held-out").stdout)
     assert len(every) == 6

@@ -63,6 +63,7 @@ def last(db: Path, **request: Any) -> FreeView:
 @click.option("--model")
 @click.option("--bundle", type=Path)
 @free_options
+@click.option("--step", type=int)
 @json_option
 @db_option
 def replay(trace: str, name: str, samples: int, model: str, db: Path, **options: Any) -> int:
@@ -332,9 +333,9 @@ def pasted(printed: str) -> str:
 
 def test_exit_codes_tell_a_finished_run_from_one_that_stopped(db: Path) -> None:
     assert run(db, TOUR, "--free").return_value == 0
-    assert run(db, TOUR, "--free", "--from", "2", "--max-steps", "1").return_value == 1
+    assert run(db, TOUR, "--free", "--step", "2", "--max-steps", "1").return_value == 1
     with pytest.raises(NotFound):
-        run(db, TOUR, "--free", "--from", "99")
+        run(db, TOUR, "--free", "--step", "99")
 
 
 def test_as_json_every_wish_gives_its_runs(db: Path) -> None:
@@ -379,7 +380,7 @@ def test_options_of_a_free_run_need_it_and_must_make_sense() -> None:
     }  # fmt: skip
     refuse_free_options(bare)
     for given, words in (
-        ({"start": 0}, "--from"), ({"reads": ("a",)}, "--reads"), ({"max_steps": 3}, "--max-steps"),
+        ({"reads": ("a",)}, "--reads"), ({"max_steps": 3}, "--max-steps"),
         ({"stubs": (Path("x"),)}, "--stub"), ({"allow_stale": True}, "--allow-stale"),
     ):  # fmt: skip
         with pytest.raises(click.UsageError, match=words):

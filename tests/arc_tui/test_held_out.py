@@ -22,7 +22,7 @@ from tests.build import trace
 from tests.screen import rows, settle
 from tests.screen import text as drawn
 
-ASKED = "--with-held-out"
+ASKED = "--include-held-out"
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def db(made: Path, tmp_path: Path) -> Path:
 def test_ls_leaves_them_out_and_says_how_many(db: Path) -> None:
     result = run(db, "ls")
     assert len(result.stdout.splitlines()) == 1 + 9
-    assert "2 runs of held-out tasks hidden (--with-held-out shows them)" in result.stderr
+    assert "2 runs of held-out tasks hidden (--include-held-out shows them)" in result.stderr
     assert "9 runs, 9 failed" in result.stderr
     assert len(as_json(db, "ls", "--all")) == 9
     every = run(db, "ls", ASKED)
@@ -60,7 +60,7 @@ def test_a_query_that_only_they_match_says_so_and_not_that_nothing_matches(db: P
     result = run(db, "ls", f"task:{task}")
     assert (result.return_value, result.stdout) == (0, "")
     assert result.stderr.splitlines() == [
-        "1 run of held-out tasks hidden (--with-held-out shows them)"
+        "1 run of held-out tasks hidden (--include-held-out shows them)"
     ]
 
 

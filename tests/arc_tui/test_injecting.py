@@ -69,10 +69,10 @@ def test_the_json_holds_what_the_agent_was_shown(db: Path) -> None:
 
 
 def test_a_run_that_can_take_no_error_is_left_out_with_the_reason(db: Path) -> None:
-    view = as_json(db, RUNS[0], "--at", "4")
+    view = as_json(db, RUNS[0], "--step", "4")
     assert view["rows"] == []
     assert "step 4 calls no tool" in view["left_out"][0]["why"]
-    result = run(db, RUNS[0], "--at", "4")
+    result = run(db, RUNS[0], "--step", "4")
     assert result.return_value == 1
     assert "No error was put in." in result.stdout
 
@@ -109,7 +109,7 @@ def test_your_own_error_is_a_file_with_one_observation(db: Path, tmp_path: Path)
     (row,) = as_json(db, RUNS[0], "--edit", str(file))["rows"]
     assert (row["kind"], row["step"], row["shown"]) == ("yours", 1, "Only 14 days.")
     with pytest.raises(click.UsageError, match="--edit names its own step"):
-        run(db, RUNS[0], "--edit", str(file), "--at", "1")
+        run(db, RUNS[0], "--edit", str(file), "--step", "1")
 
 
 def test_an_estimate_asks_nothing_and_counts_what_is_stored(db: Path) -> None:

@@ -46,7 +46,7 @@ def test_tasks_held_out_are_named_and_then_out_of_sight(db: Path) -> None:
     assert len(names) == 2
     assert "2 of 10 tasks held out (no label 2 of 10)" in result.stderr
     out = run(db).stdout
-    assert "2 held-out tasks (4 runs) hidden but for the gap (--with-held-out shows)" in out
+    assert "2 held-out tasks (4 runs) hidden but for the gap (--include-held-out shows)" in out
     assert shown(db)["passed"][2] == "16 runs"
     gap = shown(db)["held-out gap"]
     assert "8 against 2 tasks" in gap
@@ -56,7 +56,7 @@ def test_tasks_held_out_are_named_and_then_out_of_sight(db: Path) -> None:
 def test_all_counts_what_is_held_out_and_release_ends_it(db: Path) -> None:
     suite(db)
     run(db, "--hold-out")
-    every = json.loads(run(db, "--with-held-out", "--json").stdout)
+    every = json.loads(run(db, "--include-held-out", "--json").stdout)
     assert every["figures"]["runs"] == 20
     assert every["figures"]["held_out"]["split"] == "kept"
     assert every["held_out_tasks"]["shown"] is True

@@ -192,7 +192,9 @@ def test_what_three_samples_cannot_tell_is_called_neither_fixed_nor_broken(db: P
 
 def test_the_words_of_a_query_narrow_a_class(db: Path) -> None:
     def runs(query: str) -> set[str]:
-        view = as_json(demo(db, str(V4), "--on", query, "--json", "-k", "1", "--controls", "0"))
+        view = as_json(
+            demo(db, str(V4), "--on", query, "--json", "-k", "1", "--healthy-steps", "0")
+        )
         return {row["run"] for row in view["runs"]}
 
     assert runs("class:h variant:v1") == {"refund · 0", "where-is-it · 0"}
@@ -223,7 +225,7 @@ def test_failures_of_others_and_held_out_tasks_are_left_out_and_said(db: Path) -
     assert "1 run left out: the harness's doing; no prompt edit can answer it" in said
     assert "1 run left out: of a held-out task" in said
     assert "not applicable to 1 run: the edit changes nothing in the request" in said
-    shown = demo(db, str(V4), "--on", "outcome:failed", "-k", "1", "--with-held-out").stdout
+    shown = demo(db, str(V4), "--on", "outcome:failed", "-k", "1", "--include-held-out").stdout
     assert "held-out" not in shown
     assert "where-is-it · 0" in shown
 
@@ -375,7 +377,7 @@ def test_a_try_that_was_cut_short_is_not_kept_as_a_result(db: Path) -> None:
 # --- live
 
 
-LIVE = ("--model", MODEL, "--live", "--max-calls", "99", "-k", "2", "--controls", "3")
+LIVE = ("--model", MODEL, "--live", "--max-calls", "99", "-k", "2", "--healthy-steps", "3")
 
 
 def test_the_estimate_comes_before_the_first_live_call_and_is_what_is_asked(
@@ -438,7 +440,7 @@ def test_whatever_is_answered_first_the_result_and_its_digest_are_the_same(
     api: MessagesApi, db: Path, tmp_path: Path
 ) -> None:
     """Step after step, all at once and as one batch; and offline from what those kept."""
-    arguments = (str(V4), "--on", MADE_UP, "-k", "2", "--controls", "3", "--json")
+    arguments = (str(V4), "--on", MADE_UP, "-k", "2", "--healthy-steps", "3", "--json")
     seen = []
     for schedule in ("cheap", "fast", "batch"):
         copy = Path(shutil.copy(db, tmp_path / f"{schedule}.db"))
@@ -457,9 +459,9 @@ def test_asked_afresh_it_counts_other_answers_and_the_old_ones_stay(
     arguments = (str(V4), "--on", MADE_UP, *LIVE, "--json")
     first = as_json(run(db, *arguments))
     asked = api.asked
-    estimate = as_json(run(db, *arguments, "--resample", "--estimate", "--json"))
+    estimate = as_json(run(db, *arguments, "--no-cache", "--estimate", "--json"))
     assert (estimate["calls"], estimate["stored"]) == (asked, 0)
-    fresh = as_json(run(db, *arguments, "--resample"))
+    fresh = as_json(run(db, *arguments, "--no-cache"))
     assert (first["range"], fresh["range"], api.asked) == (0, 1, 2 * asked)
     assert fresh["digest"] != first["digest"]
     assert as_json(run(db, *arguments))["digest"] == first["digest"]
@@ -469,10 +471,10 @@ def test_asked_afresh_it_counts_other_answers_and_the_old_ones_stay(
 def test_offline_all_that_is_stored_is_shown_before_what_is_missing_is_named(
     api: MessagesApi, db: Path
 ) -> None:
-    run(db, str(V4), "--on", f"{CLASS} variant:v1", *LIVE, "--controls", "0")
+    run(db, str(V4), "--on", f"{CLASS} variant:v1", *LIVE, "--healthy-steps", "0")
     asked = api.asked
     arguments = ["--db", str(db), str(V4), "--on", CLASS, "--model", MODEL, "-k", "2"]
-    result = CliRunner().invoke(try_, [*arguments, "--controls", "0"], standalone_mode=False)
+    result = CliRunner().invoke(try_, [*arguments, "--healthy-steps", "0"], standalone_mode=False)
     assert isinstance(result.exception, OfflineMiss)
     assert "shop-many-wishes-v5-0, step 4" in result.exception.message
     assert result.stdout.count("waiting") == 3

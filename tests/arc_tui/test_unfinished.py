@@ -20,12 +20,12 @@ COMMANDS = {
     "replay": ("replay", TOUR, "--system", V4, "-k", "2"),
     "replay, all at once": ("replay", TOUR, "--system", V4, "-k", "2", "--schedule", "fast"),
     "free replay": ("replay", TOUR, "--free"),
-    "bisect": ("bisect", TOUR, V4, V5, "--expect", "tool=get_order"),
+    "bisect": ("bisect", "versions", TOUR, V4, V5, "--expect", "tool=get_order"),
     "bisect of steps": (
-        "bisect", TOUR, "--steps", "--oracle", "savable", "--fix", V4,
+        "bisect", "steps", TOUR, "--detector", "recoverable", "--fix", V4,
         "--expect", "tool=get_order", "-k", "2",
     ),
-    "try": ("try", V4, "--on", "variant:v5", "-k", "2", "--controls", "2"),
+    "try": ("try", V4, "--on", "variant:v5", "-k", "2", "--healthy-steps", "2"),
     "probe": ("experiment", "probe", TOUR, "--probe", "constraint"),
     "paraphrase": ("experiment", "paraphrase", TOUR, "--judge", MODEL),
     "inject": ("experiment", "inject-error", TOUR, "-k", "4"),
@@ -113,19 +113,21 @@ texts = ["In other words: the same wishes."]
 """
 DECLINED = COMMANDS | {
     "bisect of two files": (
-        "bisect", TOUR, "--old", V4, "--new", V5, "--expect", "tool=get_order",
+        "bisect", "hunks", TOUR, "--old", V4, "--new", V5, "--expect", "tool=get_order",
     ),
-    "bisect by free runs": ("bisect", TOUR, V4, V5, "--free", "--expect", "tool=get_order"),
+    "bisect by free runs": (
+        "bisect", "versions", TOUR, V4, V5, "--free", "--expect", "tool=get_order",
+    ),
     "bisect of prefixes": (
-        "bisect", TOUR, "--prefix", "--fix", V4, "--expect", "tool=get_order",
+        "bisect", "recovery", TOUR, "--fix", V4, "--expect", "tool=get_order",
     ),
     "bisect of steps by belief": (
-        "bisect", TOUR, "--steps", "--oracle", "belief", "--ask", "When?", "--world", "now",
+        "bisect", "steps", TOUR, "--detector", "belief", "--question", "When?", "--truth", "now",
     ),
     "bisect of steps by a judge": (
-        "bisect", TOUR, "--steps", "--oracle", "judge", "--judge", MODEL,
+        "bisect", "steps", TOUR, "--detector", "judge", "--judge", MODEL,
     ),
-    "test of a step": ("bisect", TOUR, "--steps", "--validate"),
+    "test of a step": ("bisect", "steps", TOUR, "--confirm"),
     "paraphrases of your own": (
         "experiment", "paraphrase", TOUR, "--judge", MODEL, "--paraphrases", "words.toml",
     ),

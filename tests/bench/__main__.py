@@ -50,7 +50,7 @@ def main() -> None:
     asked.add_argument("words", nargs="*", metavar="WORD", help=", ".join(GROUPS))
     asked.add_argument("--mb", type=int, default=exports.MEGABYTES, help="size of the corpus")
     asked.add_argument(
-        "--most", type=int, default=app.MOST, help="spans and runs the app is shown at most"
+        "--max-samples", type=int, default=app.MOST, help="spans and runs the app is shown at most"
     )
     asked.add_argument("--peer", choices=["phoenix"], help="import beside another tool, alone")
     asked.add_argument(

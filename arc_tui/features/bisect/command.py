@@ -11,14 +11,19 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-from click.core import ParameterSource
 from rich.console import Console
 from rich.text import Text
 
 from arc_tui.cli import (
     RUN_NAME,
     console,
+    db_option,
+    edit_of,
+    estimate_option,
+    json_option,
     limits,
+    live_options,
+    open_store,
     print_json,
     print_table,
     refuse_unanswered,
@@ -33,9 +38,7 @@ from arc_tui.features.bisect.versions import Source, of_files, of_git
 from arc_tui.features.bisect.view import EMPTY, BisectView, VersionRow
 from arc_tui.ui import format
 from replay.bisection.rounds import SURE, Settings
-from replay.edit.changes import Edit
-from replay.errors import ArcError, BadEdit
-from replay.store.edits import combined_edit
+from replay.errors import ArcError
 from replay.store.handle import Store
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -44,77 +47,147 @@ _MOST = 200
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-_OPTIONS = (
-    click.argument("trace", type=RUN_NAME),
-    click.argument("versions", nargs=-1, type=_FILE, metavar="[VERSION]…"),
-    click.option(
-        "--git",
-        "revisions",
-        nargs=2,
-        metavar="PATH A..B",
-        help="The revisions of one file, instead of files; the work tree is not touched.",
-    ),
-    click.option("--old", type=_FILE, help="The hunks between this prompt …"),
-    click.option("--new", type=_FILE, help="… and this one, instead of versions."),
-    click.option(
-        "--prefix", is_flag=True, help="From which step on does --fix not save the run any more?"
-    ),
-    click.option(
-        "--fix",
-        "fixes",
-        multiple=True,
-        metavar="FILE|NAME",
-        help="The edit that --prefix tries: a prompt, a TOML file, a kept edit; repeatable.",
-    ),
-    click.option(
-        "--expect",
-        metavar="E",
-        help="What a good answer does: 'tool=get_order', rule (what was found there), gold, judge.",
-    ),
-    click.option("--judge", metavar="NAME", help="Who judges; `demo` judges by rule."),
-    click.option(
-        "--at", type=click.IntRange(min=0), metavar="STEP", help="The step; else where it broke."
-    ),
-    click.option("--free", is_flag=True, help="Judge whole free runs, not one answer."),
-    click.option("--allow-stale", is_flag=True, help="Free runs: a read may get an older answer."),
+_SEARCH = (
+    click.option("--judge", metavar="NAME", help="The judge of --expect judge; `demo`: by rule."),
     click.option("--max-steps", type=click.IntRange(min=1), help="Free runs: at most N answers."),
     click.option(
-        "--sure",
+        "--confidence",
+        "sure",
         type=click.FloatRange(0.5, 1, min_open=True, max_open=True),
         default=SURE,
-        help="How likely the named one must be.",
+        help="Stop once the first bad one is this likely.",
     ),
     click.option(
-        "--most",
+        "--max-samples",
+        "most",
         type=click.IntRange(min=2),
-        help=f"Give up after N answers ({_MOST} for versions).",
+        default=_MOST,
+        show_default=True,
+        help="Stop after N samples.",
     ),
     click.option(
         "-m",
         "--at-once",
         type=click.IntRange(1, 20),
         default=4,
-        help="Answers asked for in one round; 1 asks fewest.",
+        show_default=True,
+        help="Samples asked for in one round; 1 needs the fewest.",
     ),
-    click.option("--no-check", is_flag=True, help="Leave out the fresh answers at the end."),
-    click.option(
-        "-k", "samples", type=click.IntRange(1, 100), help="Samples of each, with --steps."
-    ),
-    click.option("--resample", is_flag=True, help="Ask afresh; what is kept stays."),
+    click.option("--no-check", is_flag=True, help="Leave out the fresh samples at the end."),
+    click.option("--no-cache", "resample", is_flag=True, help="Ignore cached responses."),
+    live_options,
+    estimate_option,
+    json_option,
+    db_option,
 )
 
+_ANSWERS = (
+    click.option(
+        "--expect",
+        metavar="E",
+        help="What a good answer does: 'tool=get_order', rule (what was found there), gold, judge.",
+    ),
+    click.option(
+        "--step", "at", type=click.IntRange(min=0), metavar="STEP",
+        help="The step; else the break candidate.",
+    ),
+    click.option("--free", is_flag=True, help="Judge whole free runs, not one answer."),
+    click.option("--allow-stale", is_flag=True, help="Free runs: a read may get an older result."),
+)  # fmt: skip
 
-def versions_options(command: F) -> F:
-    """What may be searched, and how; of `trace`, the run."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+
+def _with(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """All of these options, in this order."""
+
+    def decorate(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+@click.command()
+@click.argument("trace", type=RUN_NAME)
+@click.argument("versions", nargs=-1, type=_FILE, metavar="[VERSION]…")
+@click.option(
+    "--git",
+    "revisions",
+    nargs=2,
+    metavar="PATH A..B",
+    help="The revisions of one file, instead of files; the work tree is not touched.",
+)
+@_with(*_ANSWERS, *_SEARCH)
+def versions(**options: Any) -> int:
+    """Find the prompt version or git revision that broke a step. Runs no tool.
+
+    VERSION… are prompt files (or TOML edits), the oldest first. Completed calls are saved: run
+    again, it continues. Exit code 0: one is named; 1: none is; 2: not replayable, or not finished.
+    """
+    if bool(options["versions"]) == (options["revisions"] is not None):
+        raise click.UsageError("name VERSION… files, or --git PATH A..B")
+    return _bisect(options)
+
+
+@click.command()
+@click.argument("trace", type=RUN_NAME)
+@click.option("--old", type=_FILE, required=True, help="The prompt before the change.")
+@click.option("--new", type=_FILE, required=True, help="The prompt after it.")
+@_with(*_ANSWERS, *_SEARCH)
+def hunks(**options: Any) -> int:
+    """Find the hunk of one prompt change that broke a step. Runs no tool.
+
+    Exit code 0: one is named; 1: none is; 2: not replayable, or not finished.
+    """
+    return _bisect(options)
+
+
+@click.command()
+@click.argument("trace", type=RUN_NAME)
+@click.option(
+    "--fix",
+    "fixes",
+    multiple=True,
+    required=True,
+    metavar="FILE|NAME",
+    help="The edit to apply: a prompt, a TOML file, a saved edit; repeatable.",
+)
+@click.option(
+    "--expect",
+    metavar="E",
+    required=True,
+    help="What a recovered run does: 'tool=get_order', gold.",
+)
+@click.option("--allow-stale", is_flag=True, help="A read may get an older result.")
+@_with(*_SEARCH)
+def recovery(**options: Any) -> int:
+    """Find the last step from which an edit still recovers the run. Runs no tool.
+
+    The run continues with the edit from one step after another. Exit code 0: a step is named;
+    1: none is; 2: not replayable, or not finished.
+    """
+    return _bisect(options)
+
+
+def _bisect(options: dict[str, Any]) -> int:
+    if options.get("free") is False and (
+        options["allow_stale"] or options["max_steps"] is not None
+    ):
+        raise click.UsageError("--allow-stale and --max-steps need --free")
+    with open_store(options["db"]) as store:
+        return bisect_versions(
+            store,
+            options["trace"],
+            options,
+            as_json=options["as_json"],
+            only_estimate=options["only_estimate"],
+        )
 
 
 def bisect_versions(
     store: Store, trace: str, options: dict[str, Any], *, as_json: bool, only_estimate: bool
 ) -> int:
-    """Search and print. `options` are those of `versions_options` and the live ones.
+    """Search and print. `options` are those of `versions`, `hunks` or `recovery`.
 
     Exit code 0: one is named; 1: none is; 2: it cannot be asked, or was not finished.
     """
@@ -143,20 +216,19 @@ def bisect_versions(
 
 
 def _request(store: Store, trace: str, options: dict[str, Any]) -> BisectRequest:
-    old, new = options["old"], options["new"]
-    texts = of_files([old, new]) if old and new else [None, None]
+    texts = of_files([options["old"], options["new"]]) if "old" in options else [None, None]
     return BisectRequest(
         trace=trace,
         sources=tuple(_sources(options)),
         old=texts[0],
         new=texts[1],
-        fix=fix_of(store, options["fixes"]),
+        fix=edit_of(store, options.get("fixes", ())),
         expect=options["expect"],
         judge=options["judge"],
-        at=options["at"],
-        free=options["free"],
+        at=options.get("at"),
+        free=options.get("free", False),
         settings=Settings(
-            most=options["most"] or _MOST,
+            most=options["most"],
             at_once=options["at_once"],
             sure=options["sure"],
             check=not options["no_check"],
@@ -171,52 +243,10 @@ def _request(store: Store, trace: str, options: dict[str, Any]) -> BisectRequest
 
 
 def _sources(options: dict[str, Any]) -> list[Source]:
-    if options["revisions"] is not None:
+    if options.get("revisions") is not None:
         path, span = options["revisions"]
         return of_git(Path(path), span)
-    return of_files(options["versions"])
-
-
-def fix_of(store: Store, words: tuple[str, ...]) -> Edit | None:
-    """The edit of `--fix`: one prompt, and edits in files or by their names. None for none."""
-    prompts = [each for each in words if not each.endswith(".toml") and Path(each).exists()]
-    if len(prompts) > 1:
-        raise BadEdit("a run has one system prompt", "--fix takes one, and TOML files beside it")
-    others = tuple(each for each in words if each not in prompts)
-    return combined_edit(store, Path(prompts[0]) if prompts else None, others)
-
-
-_WAYS = ("versions", "revisions", "old", "prefix", "steps")
-_SPELLED = {"versions": "VERSION…", "revisions": "--git", "old": "--old", "prefix": "--prefix"}
-_NOT_WITH_STEPS = (
-    "at", "free", "max_steps", "sure", "at_once", "no_check", "resample",
-)  # fmt: skip
-
-
-def refuse_mixed(options: dict[str, Any]) -> None:
-    """Raises UsageError unless one thing is asked, with the options that go with it."""
-    ways = [_SPELLED.get(way, "--steps") for way in _WAYS if options[way]]
-    if len(ways) > 1:
-        raise click.UsageError(f"{' and '.join(ways)} ask different questions: give one")
-    if not ways:
-        raise click.UsageError(
-            "nothing to search: name VERSION… files, --git PATH A..B, --old F --new F,"
-            " --prefix --fix EDIT, or --steps"
-        )
-    if (options["old"] is None) != (options["new"] is None):
-        raise click.UsageError("--old and --new go together")
-    if options["prefix"] and (not options["fixes"] or options["expect"] is None):
-        raise click.UsageError("--prefix needs --fix EDIT and --expect E: what a saved run does")
-    if options["fixes"] and not (options["prefix"] or options["steps"]):
-        raise click.UsageError("--fix needs --prefix or --steps")
-    if options["samples"] is not None and not options["steps"]:
-        raise click.UsageError("-k needs --steps; a search decides how many answers it needs")
-    runs = options["free"] or options["prefix"] or options["steps"]
-    if not runs and (options["allow_stale"] or options["max_steps"] is not None):
-        raise click.UsageError("--allow-stale and --max-steps need --free or --prefix")
-    for name in _NOT_WITH_STEPS if options["steps"] else ():
-        if click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"--{name.replace('_', '-')} does not go with --steps")
+    return of_files(options.get("versions", ()))
 
 
 def _estimate_words(found: BisectEstimate) -> str:

@@ -318,8 +318,8 @@ NOTHING = (
 
 
 HERE = {
-    "--most N": "‹bisect.most›", "--free": "‹bisect.whole›", "--model": "‹bisect.model›",
-    "--at STEP": "‹bisect.step›",
+    "--max-samples N": "‹bisect.most›", "--free": "‹bisect.whole›", "--model": "‹bisect.model›",
+    "--step STEP": "‹bisect.step›",
 }  # fmt: skip
 """Options that a sentence names, and the keys of the screen that do the same."""
 

@@ -353,7 +353,7 @@ def several(found: Found) -> str | None:
 
 def _unsure(found: Found, names: Sequence[str], refused: str | None) -> str:
     after = f"after {format.count(found.samples, 'answer')}"
-    why = f"; it ended there: {refused}" if refused else "; --most N allows more"
+    why = f"; it ended there: {refused}" if refused else "; --max-samples N allows more"
     if found.first_bad is None or not found.samples:
         return f"Not sure {after}{why}"
     likeliest = f"{names[found.first_bad]} is the likeliest (posterior {found.confidence:.2f})"

@@ -1,18 +1,11 @@
-"""`arc bisect TRACE --steps`: the step where belief left the world, and the test of it.
-
-A part of `arc bisect`: that command puts `steps_options` on itself, and where `--steps` is given
-makes a `BisectStepsRequest` of its options (`steps_wanted`) and calls `bisect_steps`:
-
-    if options["steps"]:
-        request = steps_wanted(trace, options, fix=fix, samples=k, expect=expect, …)
-        return bisect_steps(store, request, as_json=as_json, only_estimate=only_estimate)
-"""
+"""`arc bisect steps`: the first step that contradicts the context, and the test of it."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar, get_args
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
 
 import click
 from msgspec import structs
@@ -20,9 +13,16 @@ from rich.console import Console
 from rich.text import Text
 
 from arc_tui.cli import (
+    RUN_NAME,
     console,
+    db_option,
+    edit_of,
     estimate_line,
+    estimate_option,
+    json_option,
     limits,
+    live_options,
+    open_store,
     print_json,
     print_table,
     refuse_keyless,
@@ -57,72 +57,78 @@ from replay.locked.estimate import Estimate
 from replay.statistics import Rate
 from replay.store.handle import Store
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 _WIDTH = 72
 
-_OPTIONS = (
-    click.option(
-        "--steps", is_flag=True, help="Find the step where belief left the world, not a version."
-    ),
-    click.option(
-        "--oracle",
-        type=click.Choice(get_args(OracleName)),
-        default="contradiction",
-        help="Who says so: the rules (free), the model when asked, a judge of each step, or runs"
-        " that go on with --fix.",
-    ),
-    click.option("--ask", metavar="QUESTION", help="A fact to ask the model about; with --world."),
-    click.option(
-        "--world", metavar="VALUE|STEP:PATH", help="What it really is, or where it was shown."
-    ),
-    click.option(
-        "--validate", is_flag=True, help="Test the step: k answers with the fix and k without."
-    ),
+
+@click.command()
+@click.argument("trace", type=RUN_NAME)
+@click.option(
+    "--detector",
+    "oracle",
+    type=click.Choice(get_args(OracleName)),
+    default="contradiction",
+    show_default=True,
+    help="What decides: contradictions found by rules (free), the model when asked, a judge of each"
+    " step, or whether the run recovers with --fix.",
 )
-NAMES = ("steps", "oracle", "ask", "world", "validate")
-
-
-def steps_options(command: F) -> F:
-    """`--steps` and what goes with it alone, as the `NAMES`."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
-
-
-def steps_wanted(
+@click.option("--question", "ask", help="A fact to ask the model about; with --truth.")
+@click.option(
+    "--truth", "world", metavar="VALUE|STEP:PATH", help="The true answer, or where it was shown."
+)
+@click.option(
+    "--confirm", "validate", is_flag=True, help="Test the step: k samples with the fix, k without."
+)
+@click.option(
+    "--fix",
+    "fixes",
+    multiple=True,
+    metavar="FILE|NAME",
+    help="The edit to test: a prompt, a TOML file, a saved edit; repeatable.",
+)
+@click.option("--expect", metavar="E", help="What a recovered run does: 'tool=get_order', gold.")
+@click.option("--allow-stale", is_flag=True, help="A read may get an older result.")
+@click.option("--judge", metavar="NAME", help="The judge of --detector judge.")
+@click.option("-k", "samples", type=click.IntRange(1, 100), help="Samples of each arm.")
+@click.option("--max-samples", "most", type=click.IntRange(min=2), help="Stop after N samples.")
+@live_options
+@estimate_option
+@json_option
+@db_option
+def steps(
     trace: str,
-    options: dict[str, Any],
-    *,
-    fix: Edit | None = None,
-    samples: int | None = None,
-    expect: str | None = None,
-    allow_stale: bool = False,
-    judge: str | None = None,
-    most: int | None = None,
-) -> BisectStepsRequest:
-    """What a command's options ask for: those of `NAMES` and of `live_options`.
+    fixes: tuple[str, ...],
+    only_estimate: bool,
+    as_json: bool,
+    db: Path | None,
+    **options: Any,
+) -> int:
+    """Find the first step that contradicts the context. Runs no tool.
 
-    `fix`, `samples`, `expect`, `allow_stale`, `judge` and `most` are what `arc bisect` shares among
-    its ways. Raises UsageError for what does not go together.
-    """
+    Exit code 0: a step is named; 1: none is; 2: not replayable, or not finished.
+    """  # fmt: skip
+    with open_store(db) as store:
+        request = _request(trace, edit_of(store, fixes), options)
+        return bisect_steps(store, request, as_json=as_json, only_estimate=only_estimate)
+
+
+def _request(trace: str, fix: Edit | None, options: dict[str, Any]) -> BisectStepsRequest:
+    """What the options ask for. Raises UsageError for what does not go together."""
     oracle: OracleName = options["oracle"]
+    recoverable = oracle == "recoverable"
     if (options["ask"] is None) != (options["world"] is None):
-        raise click.UsageError("--ask and --world go together: a question and its true answer")
+        raise click.UsageError("--question and --truth go together")
     if options["ask"] is not None and oracle != "belief":
-        raise click.UsageError("--ask needs --oracle belief: only a model answers questions")
-    if oracle == "savable" and (fix is None or expect is None):
-        raise click.UsageError(
-            "--oracle savable needs --fix EDIT and --expect 'tool=…': what a saved run does"
-        )
-    if expect is not None and oracle != "savable":
-        raise click.UsageError("--expect says what a saved run does: it needs --oracle savable")
-    if allow_stale and oracle != "savable":
-        raise click.UsageError("--allow-stale is of runs that go on: it needs --oracle savable")
-    if judge is not None and oracle != "judge":
-        raise click.UsageError("--judge needs --oracle judge")
-    if fix is not None and oracle != "savable" and not options["validate"]:
-        raise click.UsageError("--fix is tried by --validate")
+        raise click.UsageError("--question needs --detector belief: only a model answers it")
+    if recoverable and (fix is None or options["expect"] is None):
+        raise click.UsageError("--detector recoverable needs --fix EDIT and --expect 'tool=…'")
+    if options["expect"] is not None and not recoverable:
+        raise click.UsageError("--expect needs --detector recoverable")
+    if options["allow_stale"] and not recoverable:
+        raise click.UsageError("--allow-stale needs --detector recoverable")
+    if options["judge"] is not None and oracle != "judge":
+        raise click.UsageError("--judge needs --detector judge")
+    if fix is not None and not recoverable and not options["validate"]:
+        raise click.UsageError("--fix needs --confirm or --detector recoverable")
     return BisectStepsRequest(
         trace=trace,
         oracle=oracle,
@@ -130,14 +136,14 @@ def steps_wanted(
         world=options["world"],
         fix=fix,
         validate=options["validate"],
-        samples=samples or SAMPLES,
-        expect=expect,
-        allow_stale=allow_stale,
-        judge=judge,
+        samples=options["samples"] or SAMPLES,
+        expect=options["expect"],
+        allow_stale=options["allow_stale"],
+        judge=options["judge"],
         model=options["model"],
         live=options["live"],
         limits=limits(options),
-        most=most,
+        most=options["most"],
     )
 
 

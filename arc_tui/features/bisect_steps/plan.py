@@ -1,4 +1,4 @@
-"""What `arc bisect --steps` will ask, of whom, and how a step that was found is tested.
+"""What `arc bisect steps` will ask, of whom, and how a step that was found is tested.
 
 What will finding the step, and testing it, ask? Said before the first call.
 """
@@ -60,7 +60,7 @@ from taxonomy.first_contradiction.recoverable import (
 )
 from taxonomy.rules.rule import RuleContext
 
-OracleName: TypeAlias = Literal["contradiction", "belief", "judge", "savable"]
+OracleName: TypeAlias = Literal["contradiction", "belief", "judge", "recoverable"]
 
 SAMPLES = 8
 """Samples of each arm of a test, and runs from a step, unless the user says otherwise."""
@@ -191,7 +191,7 @@ class StepPlan:
             return [facts.fact_named(case, self.request.ask, self.request.world)]
         found = facts.chosen(case, contradictions(self.trace))
         if not found:
-            raise ModelRefused(NO_FACT, "--ask QUESTION --world VALUE names one")
+            raise ModelRefused(NO_FACT, "--question QUESTION --truth VALUE names one")
         return found
 
     def _contradiction(self, step: int) -> Contradiction:
@@ -240,7 +240,9 @@ def _model(
     """The model that is asked, None where it is not. Raises ModelRefused where nobody is named."""
     if request.oracle in ("contradiction", "judge") and not request.validate:
         return None
-    edited = request.fix.model if request.fix is not None and request.oracle == "savable" else None
+    edited = (
+        request.fix.model if request.fix is not None and request.oracle == "recoverable" else None
+    )
     name = request.model or edited or default_name(trace)
     if name == DEMO and request.oracle == "belief":
         return models.add(DEMO, Cached(store, DEMO, DemoBeliefs(), source=DEMO))

@@ -1,4 +1,4 @@
-"""Where belief left the world, from options to views: `arc bisect --steps` drains them, a screen's
+"""Where belief left the world, from options to views: `arc bisect steps` drains them, a screen's
 worker posts them.
 """
 
@@ -153,7 +153,7 @@ class _Work:
                 yield "The run passed: most rules say nothing of a run that did."
         if isinstance(oracle, BeliefDetector):
             found = decisive is not None and self._trial is None
-            again = "; --validate asks the step found again" if found else ""
+            again = "; --confirm asks the step found again" if found else ""
             yield f"One sample a step: a look{again}."
         if isinstance(oracle, JudgeScoreDetector):
             yield from self._of_judge(oracle)
@@ -186,11 +186,11 @@ class _Work:
         """The words of the command that goes on from here."""
         name = self.plan.request.trace
         if self.plan.lacks_tools(decisive):
-            return ("arc", "attach", name, "--sketch-tools")
+            return ("arc", "attach", name, "--infer-tools")
         if decisive is None:
             return self._looking_on(name)
         if self._trial is None:
-            return (*("arc", "bisect", name, "--steps"), *self._same(), "--validate")
+            return (*("arc", "bisect", "steps", name), *self._same(), "--confirm")
         if self._trial.status != "validated":
             return ("arc", "show", name, str(decisive.step))
         return self._free(decisive.step, self._trial.fix)
@@ -207,15 +207,15 @@ class _Work:
     def _free(self, step: int, fix: Edit) -> tuple[str, ...]:
         name, edit = self.plan.request.trace, edits.short(fix.digest)
         stale = ("--allow-stale",) if self.plan.request.allow_stale else ()
-        words = ("arc", "replay", name, "--free", "--from", str(step), "--edit", edit)
+        words = ("arc", "replay", name, "--free", "--step", str(step), "--edit", edit)
         return (*words, *stale, *self.plan.who())
 
     def _same(self) -> Iterator[str]:
         """The options of this search, for one that goes on from it."""
         request = self.plan.request
-        yield from ("--oracle", request.oracle)
+        yield from ("--detector", request.oracle)
         if request.ask is not None and request.world is not None:
-            yield from ("--ask", request.ask, "--world", request.world)
+            yield from ("--question", request.ask, "--truth", request.world)
         if request.fix is not None:
             yield from ("--fix", edits.short(request.fix.digest))
         if request.expect is not None:

@@ -168,7 +168,7 @@ class StepsScreen(ExperimentScreen[BisectStepsState]):
 
     def action_choose(self) -> None:
         own = Option(MADE, f"what {self.key_of('steps.validate')} tries by itself")
-        none = None if self.request.oracle == "savable" else own
+        none = None if self.request.oracle == "recoverable" else own
         self.pick_edit("which fix?", self._take_fix, none)
 
     def _take_fix(self, fix: Edit | None) -> None:
@@ -188,7 +188,7 @@ class StepsScreen(ExperimentScreen[BisectStepsState]):
     async def _ask_expectation(self) -> None:
         expect = await ask_expectation(self.app, self.request)
         if expect is not None:
-            self.change_request(oracle="savable", expect=expect)
+            self.change_request(oracle="recoverable", expect=expect)
 
     def action_samples(self) -> None:
         self.submit(self._ask_samples())
@@ -318,7 +318,7 @@ class StepsScreen(ExperimentScreen[BisectStepsState]):
                 return False
             case "run" if oracle == ASKS_NOBODY:
                 return False
-            case "expect" | "stale" if oracle != "savable":
+            case "expect" | "stale" if oracle != "recoverable":
                 return False
             case "judge" if oracle != "judge":
                 return False

@@ -41,7 +41,7 @@ ORACLES = {
     "contradiction": "what the rules hold against what was shown; nobody is asked",
     "belief": "what the model believes at each step, asked and held against what was shown",
     "judge": "what a judge says of each step; the judge is asked",
-    "savable": "from which step on a fix no longer saves the run, which goes on with it",
+    "recoverable": "from which step on a fix no longer saves the run, which goes on with it",
 }
 """What each oracle goes by; one that is not here says so by its name alone."""
 
@@ -216,7 +216,7 @@ class BisectStepsState(ExperimentState, frozen=True, eq=False, kw_only=True):
     def is_incomplete(self) -> bool:
         """Must it still be said what a saved run does, or what saves it?"""
         request = self.request
-        return request.oracle == "savable" and (request.fix is None or request.expect is None)
+        return request.oracle == "recoverable" and (request.fix is None or request.expect is None)
 
     @property
     def title(self) -> str:
@@ -275,7 +275,7 @@ class BisectStepsState(ExperimentState, frozen=True, eq=False, kw_only=True):
             yield by_keys(format.one_line(self.trouble.hint))
         if self.found is not None and self._open:
             yield HYPOTHESIS
-        if self.request.oracle == "savable" and self.request.allow_stale:
+        if self.request.oracle == "recoverable" and self.request.allow_stale:
             yield "Answers of another moment are allowed (‹steps.stale› takes that back)."
         shown = self.view.notices if self.phase not in ("estimating", "idle") else ()
         said_else = (HYPOTHESIS, READ_OFF)
@@ -307,16 +307,16 @@ def build_run(store: Store, trace: str) -> str:
 # --- what is said
 
 _KEYS = (
-    ("--ask QUESTION --world VALUE", "‹steps.fact›"),
+    ("--question QUESTION --truth VALUE", "‹steps.fact›"),
     ("--fix EDIT", "‹steps.fix›"),
     ("--expect", "‹steps.expect›"),
     ("`arc attach`", "‹steps.attach›"),
     ("--judge NAME", "‹steps.judge›"),
     ("--judge demo", "‹steps.judge›, demo"),
     ("--model", "‹steps.model›"),
-    ("--validate", "‹steps.validate›"),
+    ("--confirm", "‹steps.validate›"),
     ("--allow-stale", "‹steps.stale›"),
-    ("more of them (--most) go on from here", "ask again"),
+    (". Try: --max-samples", "; ask again"),
     ("(-k)", "(‹steps.samples›)"),
 )
 
@@ -436,7 +436,7 @@ def elsewhere(request: BisectStepsRequest) -> str:
     if request.oracle == "belief":
         return "‹steps.fact› asks about another fact; ‹steps.oracle› goes by another oracle."
     other = "‹steps.oracle› goes by another oracle."
-    if request.oracle == "savable" and not request.allow_stale:
+    if request.oracle == "recoverable" and not request.allow_stale:
         return f"‹steps.stale› lets what was read at another moment answer; {other}"
     return other
 

@@ -174,7 +174,7 @@ def build_steps(
         scanned=located.scanned,
         sources=tuple(_source(trace, each) for each in found.evidence) if found else (),
         fix=None if fix is None else fix_view(fix),
-        trial=None if trial is None else trial_view(trial, runs=about == "savable"),
+        trial=None if trial is None else trial_view(trial, runs=about == "recoverable"),
         next=tuple(next),
         going=going,
         about=about,
@@ -257,14 +257,14 @@ def _source(trace: Trace, shown: Evidence) -> SourceRow:
 
 _REASONS = 3
 
-About: TypeAlias = Literal["contradiction", "belief", "judge", "savable"]
+About: TypeAlias = Literal["contradiction", "belief", "judge", "recoverable"]
 """What a step is looked at for."""
 
 
 def sentence(trace: Trace, located: Located, found: Answer | None, about: About) -> str:
     """What the search came to, or that no step is known."""
     match about:
-        case "savable":
+        case "recoverable":
             return lost_sentence(located)
         case "judge":
             return judged_sentence(trace, located, found)
@@ -379,7 +379,7 @@ def steps_notices(
     if located.status == "non-monotone":
         yield "It did not stay bad once it was: every step was asked, the first bad one is named."
     if located.status == "budget" and not going:
-        yield "The questions ran out before it was settled: more of them (--most) go on from here."
+        yield "Stopped at the limit of samples before it was settled. Try: --max-samples"
     bad = [step for step, is_bad in located.asked if is_bad]
     back = [step for step, is_bad in located.asked if is_bad is False and bad and step > bad[0]]
     if back and oracle.calls and located.scanned and about != "judge":

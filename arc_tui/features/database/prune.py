@@ -351,8 +351,8 @@ def prune(
     """Delete the runs that QUERY means, as in `arc ls`, and their bytes: a dry run without --yes.
 
     A run goes with all its recordings, with its replays and their answers and edits. A message that
-    others say too stays. Runs that are live stay, and held-out ones unless --with-held-out. A run
-    whose start is not known is as old as its import. Backups and exports are not touched.
+    others say too stays. Runs that are live stay, and held-out ones unless --include-held-out. A
+    run whose start is not known is as old as its import. Backups and exports are not touched.
     """
     with open_store(db) as store:
         waits = unerased(store)

@@ -18,6 +18,7 @@ from rich.text import Text
 from arc_tui.cli import (
     console,
     db_option,
+    estimate_option,
     held_out_option,
     json_option,
     limit_option,
@@ -95,7 +96,8 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="Samples of each request, of each arm.",
 )
 @click.option(
-    "--controls",
+    "--healthy-steps",
+    "controls",
     type=click.IntRange(min=0),
     default=CONTROLS,
     show_default=True,
@@ -107,7 +109,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     default="cheap",
     help="In turn for the provider's cache, all at once, or as a batch.",
 )
-@click.option("--resample", is_flag=True, help="Ask afresh; what is kept stays.")
+@click.option("--no-cache", "resample", is_flag=True, help="Ignore cached responses.")
 @click.option(
     "--compare",
     "rules",
@@ -118,7 +120,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--rows", is_flag=True, help="Every healthy step, not only those that changed.")
 @held_out_option
 @live_options
-@click.option("--estimate", "only_estimate", is_flag=True, help="Say what it would ask; ask none.")
+@estimate_option
 @json_option
 @db_option
 def try_(

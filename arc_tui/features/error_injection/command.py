@@ -16,6 +16,7 @@ from arc_tui.cli import (
     console,
     db_option,
     estimate_line,
+    estimate_option,
     json_option,
     limits,
     live_options,
@@ -48,7 +49,8 @@ _WIDTH = 64
 @click.command()
 @click.argument("traces", type=RUN_NAME, nargs=-1, required=True, metavar="TRACE…")
 @click.option(
-    "--at",
+    "--step",
+    "at",
     type=click.IntRange(min=0),
     metavar="STEP",
     help="The step that gets the error; else 2 or 3, the third or the fourth.",
@@ -72,7 +74,7 @@ _WIDTH = 64
     help="Write the errors as JSON lines for `arc stats --injections`.",
 )
 @live_options
-@click.option("--estimate", "only_estimate", is_flag=True, help="Say what it would ask; ask none.")
+@estimate_option
 @json_option
 @db_option
 def inject(
@@ -93,7 +95,7 @@ def inject(
     can be told of an error; 1: of none.
     """
     if change is not None and at is not None:
-        raise click.UsageError("--edit names its own step: leave --at out")
+        raise click.UsageError("--edit names its own step: leave --step out")
     with open_store(db) as store:
         request = ErrorInjectionRequest(
             traces=traces,

@@ -57,9 +57,6 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _OPTIONS = (
     click.option("--free", is_flag=True, help="Let the edited agent run on; the tape answers."),
     click.option(
-        "--from", "start", type=click.IntRange(min=0), metavar="STEP", help="Run free from there."
-    ),
-    click.option(
         "--stub",
         "stubs",
         type=_FILE,
@@ -76,7 +73,7 @@ _OPTIONS = (
         "--max-steps", type=click.IntRange(min=1), metavar="N", help="Ask at most N answers."
     ),
 )
-NAMES = ("free", "start", "stubs", "allow_stale", "reads", "writes", "max_steps")
+NAMES = ("free", "stubs", "allow_stale", "reads", "writes", "max_steps")
 
 
 def free_options(command: F) -> F:
@@ -91,7 +88,7 @@ def refuse_free_options(options: dict[str, Any]) -> None:
     for name in NAMES[1:]:
         given = options[name]
         if given is not None and given is not False and given != ():
-            spelled = {"start": "from", "stubs": "stub"}.get(name, name).replace("_", "-")
+            spelled = {"stubs": "stub"}.get(name, name).replace("_", "-")
             raise click.UsageError(f"--{spelled} needs --free")
 
 
@@ -110,7 +107,7 @@ def free_request(request: ReplayRequest, options: dict[str, Any]) -> FreeRunRequ
         model=(request.edit.model if request.edit is not None else None) or request.model,
         live=request.live,
         limits=request.limits,
-        start=options["start"],
+        start=options["step"],
         samples=levels[0] if len(levels) == 1 else 1,
         stubs=tuple(stubs),
         allow_stale=options["allow_stale"],
@@ -189,7 +186,7 @@ def _words(store: Store, request: FreeRunRequest) -> Iterator[str]:
     if request.edit is not None:
         yield from ("--edit", _named(store, edits.save(store, request.edit).digest))
     if request.start is not None:
-        yield from ("--from", str(request.start))
+        yield from ("--step", str(request.start))
     if request.samples > 1:
         yield from ("-k", str(request.samples))
     if request.model is not None:

@@ -199,7 +199,9 @@ def _line(file: importing.FileReport) -> str:
 @click.option("--system", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--tools", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--from", "other", help="Take them from another trace.")
-@click.option("--sketch-tools", is_flag=True, help="Derive tools from the calls seen.")
+@click.option(
+    "--infer-tools", "sketch_tools", is_flag=True, help="Infer the tools from their calls."
+)
 @db_option
 def attach(
     trace: str,
@@ -214,9 +216,7 @@ def attach(
     TRACE may be a query: everything `arc ls` lists for it. What was recorded is never overwritten.
     """
     if not (system or tools or other or sketch_tools):
-        raise click.UsageError(
-            "nothing to attach: give --system, --tools, --from or --sketch-tools"
-        )
+        raise click.UsageError("nothing to attach: give --system, --tools, --from or --infer-tools")
     done = False
     with open_store(db) as store:
         for row, added in importing.attach_to(

@@ -15,6 +15,7 @@ from arc_tui.cli import (
     console,
     db_option,
     estimate_line,
+    estimate_option,
     json_option,
     limits,
     live_options,
@@ -56,7 +57,7 @@ _WIDTH = 60
 @click.option("--message", type=click.IntRange(min=0), help="The message; else the user's first.")
 @click.option("--goals", "goals_file", type=_FILE, help="A TOML file with the goals of tasks.")
 @live_options
-@click.option("--estimate", "only_estimate", is_flag=True, help="Say what it would ask; ask none.")
+@estimate_option
 @json_option
 @db_option
 def vary(

@@ -19,6 +19,7 @@ from arc_tui.cli import (
     console,
     db_option,
     estimate_line,
+    estimate_option,
     json_option,
     limits,
     live_options,
@@ -74,7 +75,7 @@ ASK = "ask"
 )
 @click.option("--log", "show_log", is_flag=True, help="Print the probes that were run.")
 @live_options
-@click.option("--estimate", "only_estimate", is_flag=True, help="Say what it would ask; ask none.")
+@estimate_option
 @json_option
 @db_option
 def probe(

@@ -89,7 +89,13 @@ _OPTIONS = (
         default="cheap",
         help="In turn for the provider's cache, all at once, or as a batch.",
     ),
-    click.option("--resample", is_flag=True, help="Ask afresh; what is kept stays."),
+    click.option("--no-cache", "resample", is_flag=True, help="Ignore cached responses."),
+    click.option(
+        "--step",
+        type=click.IntRange(min=0),
+        help="With --expect: the step it is about, else the break candidate. With --free: the step"
+        " to continue from.",
+    ),
     click.option(
         "--compare",
         "rules",

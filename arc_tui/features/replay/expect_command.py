@@ -47,12 +47,6 @@ _OPTIONS = (
         help="Ask only whether this is met: 'tool=get_order', rule, gold, judge; for git bisect.",
     ),
     click.option(
-        "--at",
-        type=click.IntRange(min=0),
-        metavar="STEP",
-        help="The step that --expect is about; else where it broke.",
-    ),
-    click.option(
         "--share",
         type=click.FloatRange(0, 1, min_open=True, max_open=True),
         metavar="S",
@@ -63,7 +57,7 @@ _OPTIONS = (
 
 
 def expect_options(command: F) -> F:
-    """`--expect` and what goes with it alone, as `expect`, `at`, `share` and `judge`."""
+    """`--expect` and what goes with it alone, as `expect`, `share` and `judge`."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
@@ -71,7 +65,7 @@ def expect_options(command: F) -> F:
 
 def refuse_expect_options(options: dict[str, Any]) -> None:
     """Raises UsageError for an option that needs `--expect` where that is not given."""
-    for name in ("at", "share", "judge"):
+    for name in ("share", "judge"):
         if options[name] is not None:
             raise click.UsageError(f"--{name} needs --expect")
 

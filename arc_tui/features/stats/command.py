@@ -162,7 +162,7 @@ def stats(
 
 def _nothing(view: StatsView, request: StatsRequest) -> str:
     if view.hidden is not None:
-        return "all of these runs are of held-out tasks; --with-held-out counts them"
+        return "all of these runs are of held-out tasks; --include-held-out counts them"
     return f"no run matches {request.query!r}" if request.query else "no runs yet"
 
 
@@ -227,7 +227,7 @@ def print_stats(out: Console, view: StatsView, *, grouped: bool) -> None:
         counting = (
             "counted like all others"
             if given.shown
-            else "hidden but for the gap (--with-held-out shows)"
+            else "hidden but for the gap (--include-held-out shows)"
         )
         print_line(out, f"{held_out} {counting}; held out since {given.since}", "yellow")
 

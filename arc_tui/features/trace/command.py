@@ -326,7 +326,7 @@ def _next(view: TraceView) -> list[str]:
     if view.run.prompt is None:
         lines.append(f"arc attach {key} --system FILE   # replay needs the prompt")
     if any(NO_TOOLS in (row.fidelity_reasons or "") for row in view.steps):
-        lines.append(f"arc attach {key} --tools FILE   # and the tools; or --sketch-tools")
+        lines.append(f"arc attach {key} --tools FILE   # and the tools; or --infer-tools")
     model = "" if view.run.models else " --model NAME"
     lines.append(f"arc replay {key} --system FILE{model}   # asks it again at every step")
     lines.append(f"arc tag add {key} {step} CLASS   # {', '.join(BY_CLASS)}")
