@@ -375,7 +375,7 @@ def test_a_run_can_be_bundled(db: Path, tmp_path: Path) -> None:
 
 def test_options_of_a_free_run_need_it_and_must_make_sense() -> None:
     bare: dict[str, Any] = {
-        "free": False, "start": None, "stubs": (), "allow_stale": False, "reads": (),
+        "free": False, "step": None, "stubs": (), "allow_stale": False, "reads": (),
         "writes": (), "max_steps": None,
     }  # fmt: skip
     refuse_free_options(bare)
@@ -396,7 +396,7 @@ def test_options_of_a_free_run_need_it_and_must_make_sense() -> None:
 def test_a_model_that_the_edit_names_acts_unless_another_one_is_chosen() -> None:
     edit = Edit(name="other", changes=(SetModel("claude-test"),))
     bare: dict[str, Any] = {
-        "stubs": (), "start": None, "allow_stale": False, "reads": (), "writes": (),
+        "stubs": (), "step": None, "allow_stale": False, "reads": (), "writes": (),
         "max_steps": None,
     }  # fmt: skip
     assert (
