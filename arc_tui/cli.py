@@ -59,11 +59,20 @@ _OPTIONS = (
 )
 
 
+def with_options(*options: Callable[[Fn], Fn]) -> Callable[[Fn], Fn]:
+    """All of these options of a command, in this order in its help."""
+
+    def decorate(command: Fn) -> Fn:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
 def live_options(command: Fn) -> Fn:
     """`--model`, `--live` and the limits, as `model`, `live`, `budget`, `max_*`."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+    return with_options(*_OPTIONS)(command)
 
 
 def limits(options: dict[str, Any]) -> Limits:

@@ -5,10 +5,10 @@ A bisection as `arc bisect` prints it: the sentence, a row a version, what was a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 from rich.console import Console
@@ -29,6 +29,7 @@ from arc_tui.cli import (
     refuse_unanswered,
     refuse_unfinished,
     show_estimate,
+    with_options,
 )
 from arc_tui.experiments.progress import with_status
 from arc_tui.experiments.request import views_of
@@ -43,9 +44,6 @@ from replay.store.handle import Store
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _MOST = 200
-
-F = TypeVar("F", bound=Callable[..., Any])
-
 
 _SEARCH = (
     click.option("--judge", metavar="NAME", help="The judge of --expect judge; `demo`: by rule."),
@@ -96,17 +94,6 @@ _ANSWERS = (
 )  # fmt: skip
 
 
-def _with(*options: Callable[[F], F]) -> Callable[[F], F]:
-    """All of these options, in this order."""
-
-    def decorate(command: F) -> F:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
-
-
 @click.command()
 @click.argument("trace", type=RUN_NAME)
 @click.argument("versions", nargs=-1, type=_FILE, metavar="[VERSION]…")
@@ -117,7 +104,7 @@ def _with(*options: Callable[[F], F]) -> Callable[[F], F]:
     metavar="PATH A..B",
     help="The revisions of one file, instead of files; the work tree is not touched.",
 )
-@_with(*_ANSWERS, *_SEARCH)
+@with_options(*_ANSWERS, *_SEARCH)
 def versions(**options: Any) -> int:
     """Find the prompt version or git revision that broke a step. Runs no tool.
 
@@ -133,7 +120,7 @@ def versions(**options: Any) -> int:
 @click.argument("trace", type=RUN_NAME)
 @click.option("--old", type=_FILE, required=True, help="The prompt before the change.")
 @click.option("--new", type=_FILE, required=True, help="The prompt after it.")
-@_with(*_ANSWERS, *_SEARCH)
+@with_options(*_ANSWERS, *_SEARCH)
 def hunks(**options: Any) -> int:
     """Find the hunk of one prompt change that broke a step. Runs no tool.
 
@@ -159,7 +146,7 @@ def hunks(**options: Any) -> int:
     help="What a recovered run does: 'tool=get_order', gold.",
 )
 @click.option("--allow-stale", is_flag=True, help="A read may get an older result.")
-@_with(*_SEARCH)
+@with_options(*_SEARCH)
 def recovery(**options: Any) -> int:
     """Find the last step from which an edit still recovers the run. Runs no tool.
 

@@ -25,6 +25,7 @@ from arc_tui.cli import (
     refuse_unanswered,
     refuse_unfinished,
     with_database,
+    with_options,
 )
 from arc_tui.experiments.progress import with_status
 from arc_tui.experiments.request import FreeRunRequest, ReplayRequest, views_of
@@ -78,9 +79,7 @@ NAMES = ("free", "stubs", "allow_stale", "reads", "writes", "max_steps")
 
 def free_options(command: F) -> F:
     """`--free` and what goes with it alone, as `free` and the other `NAMES`."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+    return with_options(*_OPTIONS)(command)
 
 
 def refuse_free_options(options: dict[str, Any]) -> None:

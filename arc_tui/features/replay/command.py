@@ -23,6 +23,7 @@ from arc_tui.cli import (
     refuse_unanswered,
     refuse_unfinished,
     show_estimate,
+    with_options,
 )
 from arc_tui.experiments.locked_view import (
     WIDTH,
@@ -108,9 +109,7 @@ _OPTIONS = (
 
 def replay_options(command: F) -> F:
     """What is replayed with which edit, how often and how it is compared; of `trace`, the run."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+    return with_options(*_OPTIONS)(command)
 
 
 def replay_request(store: Store, trace: str, options: dict[str, Any]) -> ReplayRequest:

@@ -20,6 +20,7 @@ from arc_tui.cli import (
     print_table,
     refuse_keyless,
     show_estimate,
+    with_options,
 )
 from arc_tui.experiments.expectation import JUDGE
 from arc_tui.experiments.models import ModelPool
@@ -58,9 +59,7 @@ _OPTIONS = (
 
 def expect_options(command: F) -> F:
     """`--expect` and what goes with it alone, as `expect`, `share` and `judge`."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+    return with_options(*_OPTIONS)(command)
 
 
 def refuse_expect_options(options: dict[str, Any]) -> None:
