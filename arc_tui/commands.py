@@ -65,8 +65,8 @@ EXPERIMENT = _group(
     "Ask the model again with one thing changed.",
     {
         "probe": "arc_tui.features.probes.command:probe",
-        "paraphrase": "arc_tui.features.paraphrase.command:vary",
-        "inject-error": "arc_tui.features.error_injection.command:inject",
+        "paraphrase": "arc_tui.features.paraphrase.command:paraphrase",
+        "inject-error": "arc_tui.features.error_injection.command:inject_error",
     },
 )
 BISECT = _group(

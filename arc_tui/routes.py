@@ -204,6 +204,6 @@ class Navigation(App[None]):
         self.push_screen(ProbeScreen(self.path, event.trace, event.step))
 
     def on_open_edit_test(self, event: OpenEditTest) -> None:
-        from arc_tui.features.edit_test.screen import TryScreen
+        from arc_tui.features.edit_test.screen import EditTestScreen
 
-        self.push_screen(TryScreen(self.path, event.label, event.traces))
+        self.push_screen(EditTestScreen(self.path, event.label, event.traces))

@@ -66,7 +66,7 @@ def keys() -> str:
     from arc_tui.features.compare import widgets as compare_list
     from arc_tui.features.compare.screen import CompareScreen
     from arc_tui.features.cost.screen import CostScreen
-    from arc_tui.features.edit_test.screen import TryScreen
+    from arc_tui.features.edit_test.screen import EditTestScreen
     from arc_tui.features.failures import widgets as failure_bars
     from arc_tui.features.failures import widgets as failure_runs
     from arc_tui.features.failures.screen import FailuresScreen
@@ -97,7 +97,7 @@ def keys() -> str:
         ("failures", FailuresScreen.BINDINGS),
         ("failures, bars", failure_bars.FailureBars.BINDINGS),
         ("failures, runs", failure_runs.FailureRuns.BINDINGS),
-        ("try an edit", TryScreen.BINDINGS),
+        ("try an edit", EditTestScreen.BINDINGS),
         ("calibration", screen.CalibrationScreen.BINDINGS),
         ("bisect", bisect.BisectScreen.BINDINGS),
         ("bisect, versions", widgets.BisectList.BINDINGS),

@@ -17,7 +17,7 @@ from textual.widgets import Input
 from arc_tui.experiments.dialogs import AttachBox
 from arc_tui.features.bisect.screen import BisectScreen
 from arc_tui.features.bisect_steps.screen import StepsScreen
-from arc_tui.features.edit_test.screen import TryScreen
+from arc_tui.features.edit_test.screen import EditTestScreen
 from arc_tui.features.probes.screen import ProbeScreen
 from arc_tui.features.replay.screen import ReplayScreen
 from arc_tui.ui.dialogs import AskBox
@@ -311,7 +311,7 @@ async def test_x_stops_a_try_and_what_was_answered_is_asked_no_second_time(
     db: Path, api: MessagesApi, server: Server
 ) -> None:
     broken = [key(db, name) for name in try_case.BROKEN]
-    screen = TryScreen(db, "hallucinated state", broken, try_case.V4_EDIT)
+    screen = EditTestScreen(db, "hallucinated state", broken, try_case.V4_EDIT)
     screen.request = structs.replace(screen.request, model=MODEL, samples=1, controls=1)
     async with opening.opened(screen) as pilot:
         await ask_until_held(pilot, server, "try.run")

@@ -101,7 +101,7 @@ async def test_no_screen_draws_or_copies_what_is_obeyed(
 
 ALL_SCREENS = {
     "RunsScreen", "TraceScreen", "ReplayScreen", "FreeScreen", "StepsScreen", "BisectScreen",
-    "ProbeScreen", "TryScreen", "CompareScreen", "CostScreen", "FailuresScreen",
+    "ProbeScreen", "EditTestScreen", "CompareScreen", "CostScreen", "FailuresScreen",
     "CalibrationScreen", "SettingsScreen", "HelpScreen", "TagPicker",
 }  # fmt: skip
 

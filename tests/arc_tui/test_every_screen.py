@@ -58,7 +58,7 @@ TABLE = (
     Row("CompareScreen", "RunsScreen", "runs.compare ask.choose", "compare"),
     Row("SettingsScreen", "RunsScreen", "app.settings", "settings"),
     Row("HelpScreen", "RunsScreen", "app.help", "screen_help"),
-    Row("TryScreen", "FailuresScreen", "failures.try", "trying"),
+    Row("EditTestScreen", "FailuresScreen", "failures.try", "trying"),
     Row("TagPicker", "TraceScreen", "trace.tag", "tag_picker"),
     Row("ReplayScreen", "TraceScreen", "trace.replay", "replay_before"),
     Row("FreeScreen", "TraceScreen", "trace.free", "free_finished"),

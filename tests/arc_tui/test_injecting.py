@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from arc_tui import importing
-from arc_tui.features.error_injection.command import inject
+from arc_tui.features.error_injection.command import inject_error
 from arc_tui.features.error_injection.run import ErrorInjectionRequest, run_error_injection
 from arc_tui.places import fixtures
 from replay.budget import Limits
@@ -37,7 +37,7 @@ def db(tmp_path: Path) -> Path:
 
 
 def run(db: Path, *arguments: str) -> Result:
-    result = CliRunner().invoke(inject, ["--db", str(db), *arguments], standalone_mode=False)
+    result = CliRunner().invoke(inject_error, ["--db", str(db), *arguments], standalone_mode=False)
     if result.exception is not None:
         raise result.exception
     return result

@@ -16,10 +16,10 @@ from textual.widgets import Input
 from arc_tui.app import ArcApp
 from arc_tui.experiments.request import views_of
 from arc_tui.experiments.runner import JobProgressed
-from arc_tui.features.edit_test.plan import KEPT, kept_tries
+from arc_tui.features.edit_test.plan import KEPT, saved_edit_tests
 from arc_tui.features.edit_test.run import run_edit_test
-from arc_tui.features.edit_test.screen import TryScreen
-from arc_tui.features.edit_test.view import EditTestRequest, TryView
+from arc_tui.features.edit_test.screen import EditTestScreen
+from arc_tui.features.edit_test.view import EditTestRequest, EditTestView
 from arc_tui.features.failures.screen import FailuresScreen
 from arc_tui.features.trace.screen import TraceScreen
 from arc_tui.ui.dialogs import AskBox
@@ -43,7 +43,7 @@ class Opener(ArcApp):
         return Screen()
 
 
-Opened = tuple[Pilot[None], TryScreen]
+Opened = tuple[Pilot[None], EditTestScreen]
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ async def opened(
 ) -> AsyncIterator[Opened]:
     app = Opener(db)
     async with app.run_test(size=size, notifications=True) as pilot:
-        screen = TryScreen(db, LABEL, broken(db), edit)
+        screen = EditTestScreen(db, LABEL, broken(db), edit)
         screen.request = structs.replace(screen.request, model=model)
         app.push_screen(screen)
         await settle(pilot)
@@ -80,7 +80,7 @@ async def opened(
         yield pilot, screen
 
 
-def at(screen: TryScreen) -> str:
+def at(screen: EditTestScreen) -> str:
     return screen.state.phase
 
 
@@ -132,7 +132,7 @@ def kept_at(db: Path, ran_ns: int) -> None:
     with open_ledger(db) as store:
         request = EditTestRequest(edit=V4_EDIT, query=LABEL, traces=broken(db), model="demo")
         *_, view = views_of(run_edit_test, store, request)
-        (kept,) = kept_tries(store)
+        (kept,) = saved_edit_tests(store)
         name = f"{KEPT}{kept.edit}/{view.digest}"
         answers.keep(store, name, structs.replace(kept, ran_ns=ran_ns))
 
@@ -229,7 +229,7 @@ async def test_while_it_runs_it_says_how_far_it_is_and_x_stops_it(db: Path) -> N
         assert f"{halfway.done} of {halfway.total} steps" in drawn(pilot.app)
 
 
-def views(db: Path) -> list[TryView]:
+def views(db: Path) -> list[EditTestView]:
     """Every view of a try, in another database."""
     request = EditTestRequest(edit=V4_EDIT, query=LABEL, traces=broken(db), model="demo")
     with pytest.MonkeyPatch.context() as patch, open_ledger(":memory:") as store:
@@ -246,7 +246,7 @@ async def test_e_on_a_bar_of_the_failures_tries_an_edit_on_its_runs(db: Path) ->
         await settle(pilot)
         await press(pilot, "e")
         screen = app.screen
-        assert isinstance(screen, TryScreen)
+        assert isinstance(screen, EditTestScreen)
         assert [row.trace for row in screen.state.view.runs] == list(broken(db))
         assert rows(app)[0] == " try an edit on hallucinated state"
 

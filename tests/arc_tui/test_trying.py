@@ -17,10 +17,10 @@ from arc_tui.experiments.models import ModelPool
 from arc_tui.experiments.request import views_of
 from arc_tui.features.edit_test.command import build_edits, try_
 from arc_tui.features.edit_test.command import list_edits as edits_
-from arc_tui.features.edit_test.plan import estimate_cost, kept_tries, plan_edit_test
+from arc_tui.features.edit_test.plan import estimate_cost, plan_edit_test, saved_edit_tests
 from arc_tui.features.edit_test.run import run_edit_test
 from arc_tui.features.edit_test.text import NOT_OUTCOMES, p_words
-from arc_tui.features.edit_test.view import EditTestRequest, TryView
+from arc_tui.features.edit_test.view import EditTestRequest, EditTestView
 from arc_tui.places import fixtures
 from arc_tui.ui import format
 from replay.errors import ArcError, BadEdit, ModelRefused, NotFound, OfflineMiss
@@ -305,7 +305,7 @@ def test_the_same_again_asks_nothing_and_says_the_same(db: Path) -> None:
 def test_interrupted_after_some_answers_it_asks_only_the_rest(
     db: Path, monkeypatch: pytest.MonkeyPatch, answers: int
 ) -> None:
-    def going() -> list[TryView]:
+    def going() -> list[EditTestView]:
         request = EditTestRequest(edit=V4_EDIT, query=MADE_UP, model="demo", samples=2)
         with open_ledger(db) as store, closing(views_of(run_edit_test, store, request)) as work:
             return list(work)
@@ -371,7 +371,7 @@ def test_a_try_that_was_cut_short_is_not_kept_as_a_result(db: Path) -> None:
         )
         assert next(work).digest is None
         work.close()
-        assert kept_tries(store) == []
+        assert saved_edit_tests(store) == []
 
 
 # --- live

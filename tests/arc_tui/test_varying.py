@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from arc_tui import importing
-from arc_tui.features.paraphrase.command import vary
+from arc_tui.features.paraphrase.command import paraphrase
 from arc_tui.places import fixtures
 from replay.errors import ArcError, ModelRefused, OfflineMiss
 from replay.models.demo import Demo
@@ -68,7 +68,9 @@ def db(tmp_path: Path) -> Path:
 
 def run(db: Path, *arguments: str) -> Result:
     """The command on the one run; what it raises is raised here."""
-    result = CliRunner().invoke(vary, ["--db", str(db), "last", *arguments], standalone_mode=False)
+    result = CliRunner().invoke(
+        paraphrase, ["--db", str(db), "last", *arguments], standalone_mode=False
+    )
     if result.exception is not None:
         raise result.exception
     return result
@@ -281,7 +283,7 @@ def test_every_failed_bundled_run_can_be_tried(tmp_path: Path) -> None:
             pass
         failed = [row.trace for row in trace_rows(store, "outcome = 'failed'")][:3]
     result = CliRunner().invoke(
-        vary, ["--db", str(path), *failed, "--model", "demo", "--json"], standalone_mode=False
+        paraphrase, ["--db", str(path), *failed, "--model", "demo", "--json"], standalone_mode=False
     )
     assert result.exception is None
     views = json.loads(result.stdout)

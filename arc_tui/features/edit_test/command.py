@@ -37,7 +37,7 @@ from arc_tui.cli import (
 from arc_tui.cli import estimate_line as words
 from arc_tui.experiments.progress import with_bar
 from arc_tui.experiments.request import views_of
-from arc_tui.features.edit_test.plan import KeptTry, estimate_cost, kept_tries
+from arc_tui.features.edit_test.plan import SavedEditTest, estimate_cost, saved_edit_tests
 from arc_tui.features.edit_test.run import run_edit_test
 from arc_tui.features.edit_test.text import (
     COUNTED_AT_STEPS,
@@ -58,9 +58,9 @@ from arc_tui.features.edit_test.view import (
     CONTROLS,
     SAMPLES,
     EditTestRequest,
-    TriedRun,
-    TriedStep,
-    TryView,
+    EditTestView,
+    TestedRun,
+    TestedStep,
 )
 from arc_tui.ui import format
 from replay.compare.rules import rules_from
@@ -167,7 +167,7 @@ def try_(
             as_json=as_json,
         ):
             return 0
-        views: list[TryView] = []
+        views: list[EditTestView] = []
         try:
             work = views_of(run_edit_test, store, request)
             for view in with_bar(work, _line, console(err=True)):
@@ -190,7 +190,7 @@ def _edit(store: Store, word: str | None, system: Path | None) -> Edit:
     return edit
 
 
-def _line(view: TryView) -> str:
+def _line(view: EditTestView) -> str:
     usd = format.usd(view.spent.usd, complete=view.spent.complete)
     rates = f"fixed {_counted(view.fixed)}, broke {_counted(view.broke)}"
     return f"{rates} · {view.spent.asked} asked, {usd}"
@@ -200,13 +200,13 @@ def _counted(share: Clustered) -> str:
     return f"{share.hits}/{share.rate.n}"
 
 
-def _show(views: list[TryView], *, rows: bool, as_json: bool) -> None:
+def _show(views: list[EditTestView], *, rows: bool, as_json: bool) -> None:
     """The last view; nothing where there is none, or, for a person, nothing in it yet."""
     for view in views:
         if as_json:
             print_json(view)
         elif view.done or view.ended:
-            print_try(console(), view, rows=rows)
+            print_edit_test(console(), view, rows=rows)
 
 
 _RUN, _PHRASE = 28, 48
@@ -214,7 +214,7 @@ _NARROW, _NARROW_RUN = 100, 20
 """Cells of a terminal below which a row keeps its sign, and not what was recorded."""
 
 
-def print_try(out: Console, view: TryView, *, rows: bool = False) -> None:
+def print_edit_test(out: Console, view: EditTestView, *, rows: bool = False) -> None:
     """The rates, the sentence, what stands against it, the rows; `rows`: all healthy steps."""
     _say(out, f"{format.one_line(view.edit)}: {headline(view)}", "bold")
     _say(out, sentence(view))
@@ -234,7 +234,7 @@ def _say(out: Console, line: str, style: str = "") -> None:
     out.print(Text(format.plain(line), style), soft_wrap=not out.is_terminal)
 
 
-def _print_steps(out: Console, view: TryView, *, rows: bool) -> None:
+def _print_steps(out: Console, view: EditTestView, *, rows: bool) -> None:
     shown = [row for row in view.steps if rows or row.effect not in ("held", None)]
     if shown:
         out.print()
@@ -246,7 +246,7 @@ def _print_steps(out: Console, view: TryView, *, rows: bool) -> None:
         _say(out, f"{held} held (--rows shows them)", "dim")
 
 
-def _print_rows(out: Console, what: str, rows: Sequence[TriedRun | TriedStep]) -> None:
+def _print_rows(out: Console, what: str, rows: Sequence[TestedRun | TestedStep]) -> None:
     """A row each; where there is little room, the signs are told once, below."""
     narrow = out.is_terminal and out.width < _NARROW
     head = ["", "id", what, "step", "control", "edited", "recorded", "the edit mostly"]
@@ -257,7 +257,7 @@ def _print_rows(out: Console, what: str, rows: Sequence[TriedRun | TriedStep]) -
         _say(out, " · ".join(dict.fromkeys(mark(row).strip() for row in rows)), "dim")
 
 
-def _cells(row: TriedRun | TriedStep, *, narrow: bool) -> list[Text | str]:
+def _cells(row: TestedRun | TestedStep, *, narrow: bool) -> list[Text | str]:
     control, edited = arms(row)
     did = format.cut(effect_words(row), _PHRASE) or format.UNKNOWN
     recorded = format.cut(format.one_line(row.recorded), _PHRASE) or format.UNKNOWN
@@ -348,7 +348,7 @@ def _tries(kept: EditRow) -> list[list[Text | str]]:
     ]
 
 
-class TriedOn(Struct, frozen=True, kw_only=True):
+class EditTestSummary(Struct, frozen=True, kw_only=True):
     """What trying an edit on some runs came to. `query` is how they were named; `fixed` and `broke`
     are shares of breaks and of healthy steps, and what chance alone would give, as `arc try` has
     them."""
@@ -373,7 +373,7 @@ class EditRow(Struct, frozen=True, kw_only=True):
     thread: str | None
     added_ns: int
     replays: int
-    tries: tuple[TriedOn, ...]
+    tries: tuple[EditTestSummary, ...]
 
     @property
     def short(self) -> str:
@@ -382,9 +382,9 @@ class EditRow(Struct, frozen=True, kw_only=True):
 
 def build_edits(store: Store) -> list[EditRow]:
     """Every kept edit, the latest first."""
-    tries: dict[str, list[TriedOn]] = {}
-    for kept in kept_tries(store):
-        tries.setdefault(kept.edit, []).append(_tried_on(kept))
+    tries: dict[str, list[EditTestSummary]] = {}
+    for kept in saved_edit_tests(store):
+        tries.setdefault(kept.edit, []).append(_summary_of(kept))
     return [
         EditRow(
             name=each.name,
@@ -399,8 +399,8 @@ def build_edits(store: Store) -> list[EditRow]:
     ]
 
 
-def _tried_on(kept: KeptTry) -> TriedOn:
-    return TriedOn(
+def _summary_of(kept: SavedEditTest) -> EditTestSummary:
+    return EditTestSummary(
         query=kept.view.query,
         models=kept.models,
         samples=kept.view.samples,

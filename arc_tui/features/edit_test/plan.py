@@ -20,7 +20,7 @@ from arc_tui.features.edit_test.view import (
     Control,
     EditTestPlan,
     EditTestRequest,
-    TryView,
+    EditTestView,
 )
 from arc_tui.views.runs import run_rows
 from replay import digests, kept, messages
@@ -211,7 +211,7 @@ KEPT = "try/"
 """Before the names under which they are remembered."""
 
 
-class KeptTry(Struct, frozen=True, eq=False, kw_only=True):
+class SavedEditTest(Struct, frozen=True, eq=False, kw_only=True):
     """A finished try. `edit` is the edit's digest, `traces` are the runs that were meant, whether
     anything was asked of them or not."""
 
@@ -219,14 +219,14 @@ class KeptTry(Struct, frozen=True, eq=False, kw_only=True):
     traces: tuple[str, ...]
     models: tuple[str, ...]
     ran_ns: int
-    view: TryView
+    view: EditTestView
 
 
-def keep(store: Store, request: EditTestRequest, plan: EditTestPlan, view: TryView) -> None:
+def keep(store: Store, request: EditTestRequest, plan: EditTestPlan, view: EditTestView) -> None:
     """Remember a finished try. The same evidence again only gets the newer date."""
     assert request.edit is not None
     assert view.digest is not None
-    value = KeptTry(
+    value = SavedEditTest(
         edit=request.edit.digest,
         traces=meant(plan),
         models=view.spent.models,
@@ -236,23 +236,23 @@ def keep(store: Store, request: EditTestRequest, plan: EditTestPlan, view: TryVi
     answers.keep(store, f"{KEPT}{value.edit}/{view.digest}", value)
 
 
-def kept_tries(store: Store, edit: Edit | str | None = None) -> list[KeptTry]:
+def saved_edit_tests(store: Store, edit: Edit | str | None = None) -> list[SavedEditTest]:
     """The finished tries of an edit, or of all, the latest first."""
     digest = edit.digest if isinstance(edit, Edit) else edit
     prefix = KEPT if digest is None else f"{KEPT}{digest}/"
-    return sorted(answers.found(store, prefix, KeptTry), key=lambda each: -each.ran_ns)
+    return sorted(answers.found(store, prefix, SavedEditTest), key=lambda each: -each.ran_ns)
 
 
-def tried_before(
+def tested_before(
     store: Store, request: EditTestRequest, plan: EditTestPlan, models: tuple[str, ...]
-) -> KeptTry | None:
+) -> SavedEditTest | None:
     """The latest try of the same edit on the same runs by the same models."""
     if request.edit is None:
         return None
     runs = meant(plan)
     same = (
         each
-        for each in kept_tries(store, request.edit)
+        for each in saved_edit_tests(store, request.edit)
         if each.traces == runs and each.models == models
     )
     return next(same, None)
@@ -292,7 +292,7 @@ class CostedPlan(NamedTuple):
     plan: EditTestPlan
     models: tuple[str, ...]
     estimate: Estimate
-    before: KeptTry | None
+    before: SavedEditTest | None
 
 
 def estimate_cost(store: Store, request: EditTestRequest) -> CostedPlan:
@@ -301,7 +301,7 @@ def estimate_cost(store: Store, request: EditTestRequest) -> CostedPlan:
     plan = plan_edit_test(store, request, models)
     estimate = total_estimate(_estimates(store, request, plan, models))
     names = tuple(model.name for model in models.models)
-    return CostedPlan(plan, names, estimate, tried_before(store, request, plan, names))
+    return CostedPlan(plan, names, estimate, tested_before(store, request, plan, names))
 
 
 def _estimates(

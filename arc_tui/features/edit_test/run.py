@@ -24,9 +24,9 @@ from arc_tui.features.edit_test.view import (
     Case,
     EditTestPlan,
     EditTestRequest,
+    EditTestView,
     Spent,
-    TryView,
-    build_try,
+    build_edit_test,
 )
 from replay import digests
 from replay.errors import BadEdit, OfflineMiss, Stopped
@@ -41,7 +41,9 @@ from taxonomy.edit_test import detector_of
 from taxonomy.judgements.diagnoses import diagnosis
 
 
-def run_edit_test(store: Store, request: EditTestRequest, models: ModelPool) -> Generator[TryView]:
+def run_edit_test(
+    store: Store, request: EditTestRequest, models: ModelPool
+) -> Generator[EditTestView]:
     """Ask both arms at the break of every run, then at the healthy steps, several runs at a time;
     yields the view whenever more is known, the first with nothing asked, the last with its digest.
 
@@ -73,7 +75,7 @@ class _Work:
         self._results: dict[tuple[str, int], StepResult] = {}
         self._ended: str | None = None
 
-    def views(self) -> Iterator[TryView]:
+    def views(self) -> Iterator[EditTestView]:
         shown = time.monotonic()
         try:
             for key, result in self._replay():
@@ -91,7 +93,7 @@ class _Work:
             take_range(self._store, self._plan, self._models, self._range)
         yield view
 
-    def view(self) -> TryView:
+    def view(self) -> EditTestView:
         who, spending = self._models.models, self._models.spending
         spent = Spent(
             models=tuple(dict.fromkeys(model.name for model in who)),
@@ -101,7 +103,7 @@ class _Work:
             usd=spending.usd,
             complete=spending.complete,
         )
-        return build_try(
+        return build_edit_test(
             self._request, self._plan, self._results, spent, self._ended, range=self._range
         )
 

@@ -34,7 +34,7 @@ from arc_tui.experiments.screen import (
     stop_key,
 )
 from arc_tui.features.edit_test import view as views
-from arc_tui.features.edit_test.plan import KeptTry, estimate_cost, newest_prompt
+from arc_tui.features.edit_test.plan import SavedEditTest, estimate_cost, newest_prompt
 from arc_tui.features.edit_test.run import run_edit_test
 from arc_tui.features.edit_test.text import (
     COUNTED_AT_STEPS,
@@ -51,7 +51,13 @@ from arc_tui.features.edit_test.text import (
     spent,
     whom,
 )
-from arc_tui.features.edit_test.view import EditTestRequest, TriedRun, TriedStep, TryView, build_try
+from arc_tui.features.edit_test.view import (
+    EditTestRequest,
+    EditTestView,
+    TestedRun,
+    TestedStep,
+    build_edit_test,
+)
 from arc_tui.navigation import OpenTrace
 from arc_tui.ui import format
 from arc_tui.ui.dialogs import AskBox
@@ -82,12 +88,12 @@ class EditTestEstimate(CostEstimate, frozen=True, eq=False, kw_only=True):
     the same runs, where that was tried.
     """
 
-    view: TryView
+    view: EditTestView
     prompt: str
-    before: KeptTry | None = None
+    before: SavedEditTest | None = None
 
     @property
-    def shown(self) -> TryView:
+    def shown(self) -> EditTestView:
         """What is known without asking: what was tried before, else what would be."""
         return self.view if self.before is None else self.before.view
 
@@ -98,7 +104,7 @@ def build_estimate(store: Store, request: EditTestRequest) -> EditTestEstimate:
     return EditTestEstimate(
         models=models,
         calls=estimate if request.edit is not None else None,
-        view=build_try(request, plan),
+        view=build_edit_test(request, plan),
         prompt=newest_prompt(store, plan),
         before=before,
     )
@@ -109,7 +115,7 @@ class EditTestState(ExperimentState, frozen=True, eq=False, kw_only=True):
 
     request: EditTestRequest
     estimate: EditTestEstimate | None = None
-    view: TryView = views.EMPTY
+    view: EditTestView = views.EMPTY
 
     @property
     def title(self) -> str:
@@ -127,7 +133,7 @@ class EditTestState(ExperimentState, frozen=True, eq=False, kw_only=True):
         if self.phase == "estimating":
             return ("Looking which runs and steps that is.",)
         if self.phase == "idle":
-            return (*self._tried_before, self._said_before)
+            return (*self._tested_before, self._estimate_sentence)
         if self.running:
             so_far = f"So far: {headline(self.view)}" if self.view.done else ""
             return (so_far or "Asking the first run.",)
@@ -137,7 +143,7 @@ class EditTestState(ExperimentState, frozen=True, eq=False, kw_only=True):
         return f"{stopped} {headline(self.view)}".lstrip(), sentence(self.view)
 
     @property
-    def _tried_before(self) -> tuple[str, ...]:
+    def _tested_before(self) -> tuple[str, ...]:
         """What is kept of the same try, with its day."""
         if self.estimate is None or self.estimate.before is None:
             return ()
@@ -146,7 +152,7 @@ class EditTestState(ExperimentState, frozen=True, eq=False, kw_only=True):
         return f"{when}: {headline(before.view)}", sentence(before.view)
 
     @property
-    def _said_before(self) -> str:
+    def _estimate_sentence(self) -> str:
         if self.estimate is None or self.estimate.calls is None:
             return NO_EDIT
         estimate, models = self.estimate.calls, self.estimate.models
@@ -175,7 +181,7 @@ EMPTY = EditTestState(request=EditTestRequest(edit=None))
 
 # --- its parts
 
-Row: TypeAlias = TriedRun | TriedStep
+Row: TypeAlias = TestedRun | TestedStep
 
 MARK, STEP, ARM = 14, 4, 7
 MOST_RUN = 28
@@ -183,7 +189,7 @@ WIDE = 100
 """Cells from which on what was recorded has a place beside what the edit does."""
 
 
-class TryList(RowList):
+class EditTestList(RowList):
     """Runs by task, under a heading the healthy steps; enter opens one where it is asked."""
 
     HELP = "the runs tried"
@@ -278,7 +284,7 @@ class TryList(RowList):
 
 
 def _style_name(row: Row) -> str:
-    match row.ruling if isinstance(row, TriedRun) else row.effect:
+    match row.ruling if isinstance(row, TestedRun) else row.effect:
         case "fixed":
             return "good"
         case "not fixed" | "broke":
@@ -301,12 +307,12 @@ def _did(row: Row, room: int, *, wide: bool) -> str:
 
 def _whence(row: Row) -> str:
     """Why it is asked there, before it was."""
-    if isinstance(row, TriedRun):
+    if isinstance(row, TestedRun):
         return format.one_line(row.by)
     return "of a run that passed" if row.passed else "before the break"
 
 
-class TryHead(ExperimentHead[EditTestState]):
+class EditTestHead(ExperimentHead[EditTestState]):
     """The rates and what they mean; in a tall terminal, the rules too."""
 
     state: reactive[EditTestState] = reactive(EMPTY, layout=True)
@@ -318,7 +324,7 @@ class TryHead(ExperimentHead[EditTestState]):
             yield "basis", fold_sentence(each, width)
 
 
-class TryFoot(ExperimentFooter[EditTestState]):
+class EditTestFoot(ExperimentFooter[EditTestState]):
     """Steps that are in, then who was asked."""
 
     STOP = "try.stop"
@@ -344,7 +350,7 @@ class TryFoot(ExperimentFooter[EditTestState]):
 MOST = {"samples": 100, "controls": 1000}
 
 
-class TryScreen(ExperimentScreen[EditTestState]):
+class EditTestScreen(ExperimentScreen[EditTestState]):
     """One edit tried on the runs behind a bar."""
 
     CSS_PATH = "screen.tcss"
@@ -371,7 +377,7 @@ class TryScreen(ExperimentScreen[EditTestState]):
     state: reactive[EditTestState] = reactive(EMPTY, repaint=False)
     request: EditTestRequest
 
-    rows = query_one(TryList)
+    rows = query_one(EditTestList)
 
     def __init__(
         self, path: Path, label: str, traces: Sequence[str], edit: Edit | None = None
@@ -380,9 +386,9 @@ class TryScreen(ExperimentScreen[EditTestState]):
         super().__init__(path, EditTestRequest(edit=edit, query=label, traces=tuple(traces)))
 
     def compose(self) -> ComposeResult:
-        yield TryHead().data_bind(TryScreen.state)
-        yield TryList(id="tried").data_bind(TryScreen.state)
-        yield TryFoot().data_bind(TryScreen.state)
+        yield EditTestHead().data_bind(EditTestScreen.state)
+        yield EditTestList(id="tried").data_bind(EditTestScreen.state)
+        yield EditTestFoot().data_bind(EditTestScreen.state)
         yield KeyBar()
 
     def on_mount(self) -> None:

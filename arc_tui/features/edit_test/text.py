@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from arc_tui.features.edit_test.view import Left, TriedRun, TriedStep, TryView
+from arc_tui.features.edit_test.view import EditTestView, Left, TestedRun, TestedStep
 from arc_tui.ui import format
 from replay.locked.estimate import Estimate
 from replay.locked.tally import RECORDED
@@ -35,7 +35,7 @@ WAITING = "  waiting"
 NOT_OUTCOMES = "How the runs would end is not known."
 
 
-def headline(view: TryView) -> str:
+def headline(view: EditTestView) -> str:
     """The two counts: `fixed 9/12 (.47–.91), expected by chance .1 · broke 1/40 …`."""
     fixed = counted(view.fixed, view.fixed_by_chance)
     return f"fixed {fixed} · broke {counted(view.broke, view.broke_by_chance)}"
@@ -62,12 +62,12 @@ def share(found: Clustered) -> str:
     return f"{found.hits}/{found.rate.n} ({format.interval(found.rate)})"
 
 
-def sentence(view: TryView) -> str:
+def sentence(view: EditTestView) -> str:
     """What the rates mean, and no more than was asked."""
     return " ".join(_sentence(view))
 
 
-def _sentence(view: TryView) -> Iterator[str]:
+def _sentence(view: EditTestView) -> Iterator[str]:
     yield f"{_of_breaks(view)}."
     if view.broke.rate.n:
         yield f"{_of_steps(view)}."
@@ -76,7 +76,7 @@ def _sentence(view: TryView) -> Iterator[str]:
     yield NOT_OUTCOMES
 
 
-def _of_breaks(view: TryView) -> str:
+def _of_breaks(view: EditTestView) -> str:
     told = format.count(view.fixed.rate.n, "break")
     if not view.fixed.rate.n:
         return "Of no run can be told whether the edit fixes it"
@@ -89,7 +89,7 @@ def _of_breaks(view: TryView) -> str:
     return f"At none of {told} does a test of its own show it fixed; in all: {seen}, {chance}"
 
 
-def _of_steps(view: TryView) -> str:
+def _of_steps(view: EditTestView) -> str:
     broke, n = view.broke.hits, format.count(view.broke.rate.n, "healthy step")
     if broke:
         chance = f"beyond chance ({p_words(view.step_p)})"
@@ -104,12 +104,12 @@ def p_words(p: float) -> str:
     return "p < .001" if p < 0.001 else f"p = {f'{p:.3f}'.removeprefix('0')}"
 
 
-def basis(view: TryView) -> tuple[str, ...]:
+def basis(view: EditTestView) -> tuple[str, ...]:
     """By which rules that is said, and what the intervals rest on."""
     return tuple(_basis(view))
 
 
-def _basis(view: TryView) -> Iterator[str]:
+def _basis(view: EditTestView) -> Iterator[str]:
     samples = format.count(view.samples, "sample")
     yield (
         f"fixed: control shows the failure in more than half of its judged answers, the edit in"
@@ -148,12 +148,12 @@ def _worth(found: Clustered, noun: str) -> str:
     )
 
 
-def notices(view: TryView) -> tuple[str, ...]:
+def notices(view: EditTestView) -> tuple[str, ...]:
     """What a reader must know beside the rates."""
     return tuple(_notices(view))
 
 
-def _notices(view: TryView) -> Iterator[str]:
+def _notices(view: EditTestView) -> Iterator[str]:
     if view.ended is not None:
         done = f"{view.done} of {format.count(view.total, 'step')}"
         yield f"cut short at {done}: {format.one_line(view.ended)}"
@@ -206,7 +206,7 @@ def _notices(view: TryView) -> Iterator[str]:
         yield f"at {steps} the edit calls what is not offered, or leaves an argument out"
 
 
-def _is_worse(row: TriedRun) -> bool:
+def _is_worse(row: TestedRun) -> bool:
     if row.control is None or row.edited is None or not row.control.n:
         return False
     arms = row.control.hits, row.control.n, row.edited.hits, row.edited.n
@@ -217,7 +217,7 @@ def _runs(left: Left) -> str:
     return format.count(len(left.traces), "run")
 
 
-def arms(row: TriedRun | TriedStep) -> tuple[str, str]:
+def arms(row: TestedRun | TestedStep) -> tuple[str, str]:
     """Control and edited: so many answers of those that can be told."""
     control, edited = row.control, row.edited
     return (
@@ -226,32 +226,32 @@ def arms(row: TriedRun | TriedStep) -> tuple[str, str]:
     )
 
 
-def mark(row: TriedRun | TriedStep) -> str:
+def mark(row: TestedRun | TestedStep) -> str:
     """What became of a run or a step."""
-    if isinstance(row, TriedRun):
+    if isinstance(row, TestedRun):
         return RULINGS[row.ruling] if row.ruling is not None else WAITING
     return EFFECTS[row.effect] if row.effect is not None else WAITING
 
 
-def effect_words(row: TriedRun | TriedStep) -> str:
+def effect_words(row: TestedRun | TestedStep) -> str:
     """What the edited arm does there, or why nothing can be said."""
     return format.one_line(row.why or row.did)
 
 
-def whom(view: TryView) -> str:
+def whom(view: EditTestView) -> str:
     """Who was asked, and where."""
     names = ", ".join(format.one_line(label(name)) for name in view.spent.models)
     servers = ", ".join(format.one_line(each) for each in view.spent.servers if each)
     return f"{names} at {servers}" if servers else names
 
 
-def spent(view: TryView) -> str:
+def spent(view: EditTestView) -> str:
     """What was asked and what it cost."""
     usd = format.usd(view.spent.usd, complete=view.spent.complete)
     return f"{view.spent.asked} asked, {view.spent.kept} kept, {usd} spent"
 
 
-def extent(view: TryView, estimate: Estimate) -> str:
+def extent(view: EditTestView, estimate: Estimate) -> str:
     """What trying would ask, before anything is: steps, arms, samples."""
     runs = format.count(len(view.runs), "run")
     steps = format.count(len(view.steps), "healthy step")
@@ -261,7 +261,7 @@ def extent(view: TryView, estimate: Estimate) -> str:
     return f"{runs} at the break and {steps} × 2 arms × {samples}: {calls}{stored}"
 
 
-def counted_at_breaks(view: TryView) -> str:
+def counted_at_breaks(view: EditTestView) -> str:
     """What is counted at the breaks, and by whose word."""
     names = dict.fromkeys(row.oracle for row in view.runs if row.oracle is not None)
     said = ("repeating the recorded action" if name == RECORDED else name for name in names)

@@ -102,7 +102,7 @@ class Share(Struct, frozen=True, kw_only=True):
         return f"{self.hits}/{self.n}"
 
 
-class TriedRun(Struct, frozen=True, kw_only=True):
+class TestedRun(Struct, frozen=True, kw_only=True):
     """A run at its break: how many answers of each arm still show the failure, by whose word;
     `unjudged` ones are in neither count.
 
@@ -132,7 +132,7 @@ class TriedRun(Struct, frozen=True, kw_only=True):
     like: str | None = None
 
 
-class TriedStep(Struct, frozen=True, kw_only=True):
+class TestedStep(Struct, frozen=True, kw_only=True):
     """A step that went well: how many answers of each arm depart from what was recorded.
 
     `passed` tells a step of a run that passed from one before a break. `flawed` answers of the
@@ -157,17 +157,17 @@ class TriedStep(Struct, frozen=True, kw_only=True):
     lacks: str | None = None
 
 
-def run_row(case: Case, result: StepResult | None, like: str | None) -> TriedRun:
+def run_row(case: Case, result: StepResult | None, like: str | None) -> TestedRun:
     """A run as far as it is known; `like` names an earlier one that asks the same."""
     row, broke = case.row, case.broke
-    known = TriedRun(
+    known = TestedRun(
         trace=broke.trace, run=run_name(row), task=row.task, step=broke.step, by=broke.by, like=like
     )
     if result is None:
         return known
     found = judged(result)
     test = found.test
-    return TriedRun(
+    return TestedRun(
         trace=known.trace,
         run=known.run,
         task=known.task,
@@ -188,10 +188,10 @@ def run_row(case: Case, result: StepResult | None, like: str | None) -> TriedRun
     )
 
 
-def step_row(control: Control, result: StepResult | None) -> TriedStep:
+def step_row(control: Control, result: StepResult | None) -> TestedStep:
     """A step that went well as far as it is known."""
     row, spot = control.row, control.spot
-    known = TriedStep(
+    known = TestedStep(
         trace=spot.trace,
         run=run_name(row),
         task=row.task,
@@ -201,7 +201,7 @@ def step_row(control: Control, result: StepResult | None) -> TriedStep:
     if result is None:
         return known
     found = held(result)
-    return TriedStep(
+    return TestedStep(
         trace=known.trace,
         run=known.run,
         task=known.task,
@@ -220,7 +220,7 @@ def step_row(control: Control, result: StepResult | None) -> TriedStep:
     )
 
 
-def table(row: TriedRun | TriedStep) -> Table | None:
+def table(row: TestedRun | TestedStep) -> Table | None:
     """The counts of a row, edited against control; None without answers of both."""
     if row.control is None or row.edited is None or not row.control.n or not row.edited.n:
         return None
@@ -267,7 +267,7 @@ class Spent(Struct, frozen=True, kw_only=True):
     complete: bool = True
 
 
-class TryView(Struct, frozen=True, eq=False, kw_only=True):
+class EditTestView(Struct, frozen=True, eq=False, kw_only=True):
     """Everything the try screen draws and `arc try` prints.
 
     `fixed` and `broke` are shares of the runs and of the steps of which something can be said;
@@ -283,8 +283,8 @@ class TryView(Struct, frozen=True, eq=False, kw_only=True):
     query: str
     edit: str | None
     samples: int
-    runs: tuple[TriedRun, ...]
-    steps: tuple[TriedStep, ...]
+    runs: tuple[TestedRun, ...]
+    steps: tuple[TestedStep, ...]
     left_out: tuple[Left, ...]
     not_applicable: tuple[Left, ...]
     fixed: Clustered
@@ -318,7 +318,7 @@ class TryView(Struct, frozen=True, eq=False, kw_only=True):
 NOTHING = clustered(())
 NO_RESULTS: Results = {}
 
-EMPTY = TryView(
+EMPTY = EditTestView(
     query="",
     edit=None,
     samples=0,
@@ -337,7 +337,7 @@ EMPTY = TryView(
 )
 
 
-def build_try(
+def build_edit_test(
     request: EditTestRequest,
     plan: EditTestPlan,
     results: Results = NO_RESULTS,
@@ -345,7 +345,7 @@ def build_try(
     ended: str | None = None,
     *,
     range: int = 0,
-) -> TryView:
+) -> EditTestView:
     """The view of a plan as far as its steps are in."""
     runs = _runs(plan, results)
     steps = [
@@ -355,7 +355,7 @@ def build_try(
     step_groups = [control.group for control in plan.controls]
     questions = [row for row in runs if row.like is None]
     tables = [found for found in map(table, questions) if found is not None]
-    return TryView(
+    return EditTestView(
         query=request.query,
         edit=request.edit.name if request.edit is not None else None,
         samples=request.samples,
@@ -389,7 +389,7 @@ def build_try(
     )
 
 
-def _runs(plan: EditTestPlan, results: Results) -> list[TriedRun]:
+def _runs(plan: EditTestPlan, results: Results) -> list[TestedRun]:
     """The runs, those that ask what another one asks after it, with its name."""
     first: dict[str, str] = {}
     rows = []
@@ -400,7 +400,7 @@ def _runs(plan: EditTestPlan, results: Results) -> list[TriedRun]:
     return rows
 
 
-def _by_chance(rows: Iterable[TriedRun | TriedStep]) -> float:
+def _by_chance(rows: Iterable[TestedRun | TestedStep]) -> float:
     return math.fsum(row.by_chance for row in rows if row.by_chance is not None)
 
 

@@ -77,7 +77,7 @@ _WIDTH = 64
 @estimate_option
 @json_option
 @db_option
-def inject(
+def inject_error(
     traces: tuple[str, ...],
     at: int | None,
     kind: Kind,

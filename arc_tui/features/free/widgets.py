@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import msgspec
 from rich.cells import cell_len
 from rich.text import Text
 from textual.binding import Binding
@@ -14,6 +13,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from typing_extensions import override
 
+from arc_tui.experiments.call_blocks import call_blocks
 from arc_tui.experiments.models import Spending
 from arc_tui.experiments.progress import ExperimentState, Phase, as_sentence
 from arc_tui.experiments.request import FreeRunRequest
@@ -40,7 +40,6 @@ from arc_tui.ui.format import fit, pack_lines, spread
 from arc_tui.ui.keys import stops
 from arc_tui.ui.list import RowList
 from arc_tui.ui.styles import SummaryLines
-from replay.action import Act
 from replay.budget import Limits
 from replay.free.result import Status
 
@@ -370,7 +369,7 @@ def _row(row: FreeRow) -> Iterator[Item]:
         yield value(row.text, key="said")
     if not row.got:
         for place, call in enumerate(row.calls):
-            yield from _call(call, f"call {place}")
+            yield from call_blocks(call, f"call {place}")
     if not row.text and not row.calls:
         yield Block(text=format.plain(row.phrase), style="quiet", indent=INDENT)
     for number, got in enumerate(row.got):
@@ -383,14 +382,14 @@ def _row(row: FreeRow) -> Iterator[Item]:
         if row.recorded_text:
             yield value(row.recorded_text, key="recorded")
         for number, call in enumerate(row.recorded_calls):
-            yield from _call(call, f"recorded {number}")
+            yield from call_blocks(call, f"recorded {number}")
     yield BLANK
     yield from _trust(row)
 
 
 def _pages_got(got: Got, number: int) -> Iterator[Item]:
     """A call, what it got, and how that is known."""
-    yield from _call(got.call, f"call {number}")
+    yield from call_blocks(got.call, f"call {number}")
     style = "error" if got.text is None else "role" if got.rank in ("exact", "edited") else "head"
     yield Block(
         text=f"→ {got_words(got)}",
@@ -408,15 +407,6 @@ def _pages_got(got: Got, number: int) -> Iterator[Item]:
         does = {"read": "reads", "write": "writes", "unknown": "may write"}[got.effect]
         tool = format.one_line(got.call.tool)
         yield Block(text=f"{tool} {does} ({BY[got.by]})", style="quiet", indent=4)
-
-
-def _call(call: Act, key: str, indent: int = INDENT) -> Iterator[Item]:
-    yield Block(text=format.one_line(call.tool), style="head", indent=indent)
-    yield value(_arguments(call), key=key, indent=indent + INDENT)
-
-
-def _arguments(call: Act) -> str:
-    return call.raw if call.raw is not None else msgspec.json.encode(call.arguments).decode()
 
 
 def _trust(row: FreeRow) -> Iterator[Item]:
@@ -446,7 +436,7 @@ def _stop(state: FreeState) -> Iterator[Item]:
 
 def _missed(missed: Missed, number: int) -> Iterator[Item]:
     yield Block(text="nothing answers", style="error", aside=format.one_line(missed.why))
-    yield from _call(missed.call, f"missed {number}")
+    yield from call_blocks(missed.call, f"missed {number}")
     if not missed.near:
         yield Block(text="the recording holds no call that was answered", style="quiet")
         return

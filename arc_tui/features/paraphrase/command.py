@@ -29,7 +29,7 @@ from arc_tui.cli import (
 from arc_tui.experiments.progress import with_status
 from arc_tui.experiments.request import views_of
 from arc_tui.features.paraphrase.run import ParaphraseRequest, estimate_cost, run_paraphrase_test
-from arc_tui.features.paraphrase.view import VaryView, WordingRow
+from arc_tui.features.paraphrase.view import ParaphraseView, WordingRow
 from arc_tui.ui import format
 from replay.errors import ArcError
 from replay.written import called
@@ -60,7 +60,7 @@ _WIDTH = 60
 @estimate_option
 @json_option
 @db_option
-def vary(
+def paraphrase(
     traces: tuple[str, ...],
     file: Path | None,
     count: int,
@@ -109,7 +109,7 @@ def vary(
             as_json=as_json,
         ):
             return 0
-        views: dict[str, VaryView] = {}
+        views: dict[str, ParaphraseView] = {}
         try:
             work = views_of(run_paraphrase_test, store, request)
             for view in with_status(work, _line, console(err=True)):
@@ -126,13 +126,13 @@ def vary(
     return 0 if any(view.surface is not None for view in views.values()) else 1
 
 
-def _line(view: VaryView) -> str:
+def _line(view: ParaphraseView) -> str:
     usd = format.usd(view.spent_usd, complete=view.spent_complete)
     wordings = f"{len(view.rows)} of {format.count(view.total, 'wording')}"
     return f"{view.trace[:8]} {wordings}, {view.asked} asked, {usd}"
 
 
-def _print(out: Console, view: VaryView) -> None:
+def _print(out: Console, view: ParaphraseView) -> None:
     """The verdict, what a reader must know of it, a row a wording, what it rests on."""
     out.print(Text(format.plain(view.sentence), "bold"), soft_wrap=True)
     for notice in view.notices:
@@ -163,7 +163,7 @@ def _cells(row: WordingRow) -> list[Text | str]:
     ]
 
 
-def _footer(view: VaryView) -> Iterator[str]:
+def _footer(view: ParaphraseView) -> Iterator[str]:
     if view.surface is not None:
         spread = view.surface
         without = (

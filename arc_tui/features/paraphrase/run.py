@@ -12,10 +12,10 @@ from msgspec import Struct
 from arc_tui.experiments.models import ModelPool, Spending
 from arc_tui.experiments.request import ExperimentRequest
 from arc_tui.features.paraphrase.view import (
-    VaryView,
+    ParaphraseView,
     WordingRow,
-    build_unasked,
-    build_vary,
+    build_paraphrase_view,
+    build_without_model,
     wording_row,
 )
 from replay.action import Action
@@ -196,7 +196,7 @@ class Plan(Task):
 
 def run_paraphrase_test(
     store: Store, request: ParaphraseRequest, models: ModelPool
-) -> Generator[VaryView]:
+) -> Generator[ParaphraseView]:
     """Ask each task in each wording and judge what is answered; yields the view as more is known.
 
     What a run came to is kept when its last wording is judged, and every answer as it comes: run
@@ -209,7 +209,7 @@ def run_paraphrase_test(
     for trace in traces:
         if (request.model or default_name(trace)) is None:
             task = Task(store, request, trace)
-            yield build_unasked(
+            yield build_without_model(
                 trace,
                 task.user_request,
                 task.given() or (),
@@ -246,7 +246,7 @@ class _Work:
         self._models = models
         self._before = models.spending
 
-    def views(self) -> Iterator[VaryView]:
+    def views(self) -> Iterator[ParaphraseView]:
         self._texts = self._plan.paraphrases()
         self._ask(ORIGINAL, self._plan.user_request.text, "the run", None)
         yield self._view()
@@ -317,8 +317,8 @@ class _Work:
             wordings=tuple(self._found),
         )
 
-    def _view(self, *, done: bool = False) -> VaryView:
-        return build_vary(
+    def _view(self, *, done: bool = False) -> ParaphraseView:
+        return build_paraphrase_view(
             self._varied(),
             self._rows,
             self._texts,

@@ -44,7 +44,7 @@ class RefusedText(Struct, frozen=True, kw_only=True):
     why: str
 
 
-class VaryView(Struct, frozen=True, eq=False, kw_only=True):
+class ParaphraseView(Struct, frozen=True, eq=False, kw_only=True):
     """Everything `arc experiment paraphrase` prints of one run.
 
     `broke` is the step the wordings are scored at, None where they are scored over their roads.
@@ -82,7 +82,7 @@ class VaryView(Struct, frozen=True, eq=False, kw_only=True):
         return sum(row.score is not None for row in self.rows)
 
 
-def build_vary(
+def build_paraphrase_view(
     found: Varied,
     rows: Sequence[WordingRow],
     texts: Sequence[Paraphrase],
@@ -92,12 +92,12 @@ def build_vary(
     message: int,
     standing: Sequence[str],
     done: bool,
-) -> VaryView:
+) -> ParaphraseView:
     """The view of a run as far as its wordings are in. `standing` holds whatever they score."""
     good = [each for each in texts if each.refusal is None]
     names = tuple(dict.fromkeys(name for each in good for name in each.names))
     others = surface_variation([each.value for each in found.wordings[1:]])
-    return VaryView(
+    return ParaphraseView(
         trace=found.trace,
         task=found.task,
         model=found.model,
@@ -126,7 +126,7 @@ def build_vary(
 _NOT_ASKED = "not asked"
 
 
-def build_unasked(
+def build_without_model(
     trace: Trace,
     request: Request,
     texts: Sequence[Paraphrase],
@@ -135,7 +135,7 @@ def build_unasked(
     judge: str | None,
     samples: int,
     unwritten: int,
-) -> VaryView:
+) -> ParaphraseView:
     """The view of a run of which nobody knows whom to ask: its wordings, `unwritten` ones aside."""
     good = [each for each in texts if each.refusal is None]
     name = trace.header.task or trace.id[:8]
@@ -144,7 +144,7 @@ def build_unasked(
         label = chr(ord("A") + at)
         rows.append(WordingRow(label=label, text=each.text, by=each.by, note=_NOT_ASKED))
     written = format.count(unwritten, "paraphrase")
-    return VaryView(
+    return ParaphraseView(
         trace=trace.id,
         task=trace.header.task,
         model=None,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import msgspec
 from msgspec import structs
 
+from arc_tui.experiments.call_blocks import call_blocks
 from arc_tui.experiments.locked_view import ArmRow, Given, ReplayRow, mark_words
 from arc_tui.ui import format
 from arc_tui.ui.diff import changed_words
@@ -123,9 +123,7 @@ def _response(
     if text:
         yield value(text, key=f"{key} text", indent=indent)
     for place, call in enumerate(calls):
-        yield Block(text=format.one_line(call.tool), style="head", indent=indent)
-        given = call.raw if call.raw is not None else msgspec.json.encode(call.arguments).decode()
-        yield value(given, key=f"{key} call {place}", indent=indent + INDENT)
+        yield from call_blocks(call, f"{key} call {place}", indent)
     if not text and not calls:
         yield Block(text=format.plain(phrase), style="quiet", indent=indent)
 
