@@ -184,13 +184,16 @@ def _columns(ids: str) -> tuple[Column, ...]:
 IDENTITY = _columns("trace task trial")
 """Which run it is, in every printed list."""
 
-PRINTED = (*IDENTITY, *_columns("outcome_value steps input_tokens cost_usd duration_ns why"))
+PRINTED = (
+    *IDENTITY,
+    *_columns("variant outcome_value steps input_tokens cost_usd duration_ns why"),
+)
 """What `arc ls` shows, after the mark."""
 
-NAME, TRIAL, WHY = _columns("task trial why")
+NAME, TRIAL, VARIANT, WHY = _columns("task trial variant why")
 
-ALWAYS = _columns("task trial outcome steps")
-"""What the app shows of every run, after the mark."""
+ALWAYS = _columns("task trial variant outcome steps")
+"""What the app shows of every run, after the mark; the variant only where runs differ in it."""
 
 SETS: dict[str, tuple[Column, ...]] = {
     "why": (WHY,),
@@ -288,12 +291,14 @@ TITLED = 24
 
 def layout(rows: Sequence[RunRow], chosen: str) -> Layout:
     """The columns of a set, as wide as these rows need; a trial column only where there are
-    trials."""
-    columns = tuple(
-        column
-        for column in (*ALWAYS, *SETS[chosen])
-        if column is not TRIAL or any(row.trial for row in islice(rows, MEASURED))
-    )
+    trials, a variant column only where there are several variants."""
+    measured = list(islice(rows, MEASURED))
+    trials, variants = {row.trial for row in measured}, {row.variant for row in measured}
+    shown = {
+        TRIAL: any(trials),
+        VARIANT: len(variants) > 1 and VARIANT not in SETS[chosen],
+    }
+    columns = (*(column for column in ALWAYS if shown.get(column, True)), *SETS[chosen])
     return Layout(columns=columns, widths=tuple(_width(column, rows) for column in columns))
 
 

@@ -66,6 +66,14 @@ def test_a_printed_row_and_a_row_of_the_screen_say_the_same() -> None:
     }
 
 
+def test_the_variant_stands_in_the_list_where_runs_differ_in_it_once() -> None:
+    rows = [structs.replace(ROW, variant=each) for each in ("v4", "v5")]
+    cells = layout(rows, "why").cells(rows[0], 80)
+    assert [cell.strip() for column, cell in cells if column.id == "variant"] == ["v4"]
+    assert "variant" not in [column.id for column in layout(rows[:1], "why").columns]
+    assert [column.id for column in layout(rows, "source").columns].count("variant") == 1
+
+
 def test_a_column_that_says_nothing_of_its_text_shows_its_value() -> None:
     errors = Column(id="errors", heading="errors", means="how many tool calls failed")
     doubled = Column(id="doubled", means="twice", value=lambda row: 2 * row.steps)
