@@ -216,16 +216,17 @@ def print_tour(path: Path) -> None:
     with open_ledger(path) as store:
         runs = build_runs(store)
         _head(
-            f"arc --db {path} pareto", "1. what the bundled runs fail of, as the rules suggest it"
+            f"arc --db {path} failures",
+            "1. failure classes of the bundled runs, as suggested by rules",
         )
         for line in pareto_lines(runs.pareto, 30):
             out.print(line)
-        _head(f"arc --db {path} break {TRACE}", "2. one failed run: where did it break?")
+        _head(f"arc --db {path} diagnose {TRACE}", "2. the break candidates of one failed run")
         for said in build_break(store, TRACE).lines():
             out.print(said, soft_wrap=True)
         _head(
             f"arc --db {path} replay {TRACE} --system {prompt}",
-            "3. an older prompt, tried on every recorded step",
+            "3. an older prompt, replayed at every recorded step",
         )
         wanted = ReplayRequest(trace=TRACE, edit=from_files(prompt, []))
         print_replay(out, drained(views_of(run_replay, store, wanted)))

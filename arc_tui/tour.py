@@ -1,6 +1,8 @@
-"""The guided tour: a line on whatever screen is in front says what to press next.
+"""The guided tour: a line on the screen in front names the next key, and goes on once it was
+pressed.
 
-It goes on once that was done. The stops are a table.
+The stops are a table. Inside the tour `esc` goes back as everywhere; it ends the tour only where
+the line says so: at the first stop, and after the last.
 """
 
 from __future__ import annotations
@@ -30,9 +32,9 @@ if TYPE_CHECKING:
 
 class Move(Struct, frozen=True, kw_only=True):
     """One thing to do: on the screen of that name, the key of that id, the words after it, and
-    what is said where the key does nothing.
+    the words where the key does nothing.
 
-    `kept`: it is done once a tag is kept, not when the key is pressed.
+    `kept`: it is done once a tag is saved, not when the key is pressed.
     """
 
     place: str
@@ -43,39 +45,41 @@ class Move(Struct, frozen=True, kw_only=True):
 
 
 RUNS, RUN, REPLAY = "runs", "a run", "a replay"
-"""What the screens call themselves (`HELP`)."""
+"""The names of the screens (`HELP`)."""
 
 START = "task:many-wishes variant:v5 trial:0"
-"""The run the tour is about: its break is shown by what it had been told."""
+"""The run the tour is about: its context contradicts its break."""
 
-SOUND = "nothing looks broken here: back, and open one with ✗"
+SOUND = "No break candidates here. Go back and open a run marked ✗"
 
 STOPS: tuple[tuple[Move, ...], ...] = (
     (
-        Move(place=RUNS, key="runs.failed", words="lists only the runs that failed"),
+        Move(place=RUNS, key="runs.failed", words="shows failed runs only"),
         Move(place=RUNS, key="runs.open", words="opens the run under the cursor"),
     ),
     (
         Move(place=RUN, key="trace.candidate_next", otherwise=SOUND,
-             words="goes to another step that may be the break, marked ◆"),
+             words="goes to the next break candidate, marked ◆"),
         Move(place=RUN, key="trace.candidate_before", otherwise=SOUND,
-             words="goes back to the first of them, the likeliest"),
+             words="goes back to the first candidate, the most likely one"),
     ),
     (
-        Move(place=RUN, key="trace.tab_2", words="shows the request: all that it had been told"),
-        Move(place=RUN, key="trace.tab_1", words="shows why: what it said against what it saw"),
+        Move(place=RUN, key="trace.tab_2",
+             words="shows the request: the whole context of the model"),
+        Move(place=RUN, key="trace.tab_1", words="shows why: the evidence for this candidate"),
     ),
     (
-        Move(place=RUN, key="trace.edit", words="edits what the agent was told"),
+        Move(place=RUN, key="trace.edit", words="edits the system prompt of the run"),
         Move(place=REPLAY, key="replay.run",
-             words="asks the demo model again; change a line before"),
+             words="replays on the demo model; change a line first"),
     ),
     (
         Move(place=RUN, key="trace.tag", kept=True,
-             words="and a letter say what kind of failure it is"),
+             words="and a letter tag the failure class"),
     ),
     (
-        Move(place=RUNS, key="runs.failures", words="counts the failures, the most frequent first"),
+        Move(place=RUNS, key="runs.failures",
+             words="counts the failure classes, most frequent first"),
     ),
 )  # fmt: skip
 """Six stops: runs, candidate, why, edit and replay, tag, Pareto. The moves of one stop follow each
@@ -84,7 +88,7 @@ other."""
 
 MOVES = tuple((number, move) for number, stop in enumerate(STOPS, 1) for move in stop)
 
-DONE = "that is the loop: break, cause, new prompt, tag"
+DONE = "done: break, cause, edit, replay, tag"
 
 
 class GuidedTour(Navigation):
@@ -131,7 +135,7 @@ class GuidedTour(Navigation):
         self._at = None
         self._show_next()
         self.refresh_bindings()
-        self.notify(f"the tour is over; {self.key_of('app.tour')} begins it again")
+        self.notify(f"Tour ended. {self.key_of('app.tour')} starts it again.")
 
     @override
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -143,12 +147,18 @@ class GuidedTour(Navigation):
 
     @property
     def _escape_ends(self) -> bool:
+        """Only where it leads back to nothing of the tour: at the first stop, and after the
+        last."""
         if self._at is None or isinstance(self.screen, ModalScreen) or self.is_reading:
             return False
         if isinstance(self.screen.focused, (Input, TextArea)):
             return False
-        move = self._move
-        return move is None or move.place == self.screen.HELP
+        return self._move is None or (self._stop == 1 and self.screen.HELP == RUNS)
+
+    @property
+    def _stop(self) -> int:
+        """The stop of what is to be done next, counted from 1; 0 without one."""
+        return MOVES[self._at][0] if self._at is not None and self._at < len(MOVES) else 0
 
     @property
     def _move(self) -> Move | None:
@@ -205,8 +215,8 @@ class GuidedTour(Navigation):
             self._show_next()
 
     def _follow_screen(self) -> None:
-        """Another screen is in front: who left in the middle of a stop is told again what led on
-        from here."""
+        """Another screen is in front: for who left in the middle of a stop, the line goes back to
+        the move of that stop that is made here."""
         earlier = self._earlier
         if earlier is not None:
             self._at = earlier
@@ -219,11 +229,10 @@ class GuidedTour(Navigation):
         move = self._move
         if move is None or self._at is None or move.place == self.screen.HELP:
             return None
-        stop = MOVES[self._at][0]
         found = (
             at
             for at, (number, earlier) in enumerate(MOVES[: self._at])
-            if number == stop and earlier.place == self.screen.HELP
+            if number == self._stop and earlier.place == self.screen.HELP
         )
         return next(found, None)
 
@@ -233,12 +242,13 @@ class GuidedTour(Navigation):
             strip.stop, strip.key, strip.words = "tour", "", DONE
             strip.end = f"{self.key_of('app.help')} all keys  {self._end}"
             return
-        assert self._at is not None
         if self._earlier is not None:  # the screen that comes has not come yet
             return
-        strip.stop = f"tour {MOVES[self._at][0]}/{len(STOPS)}"
+        strip.stop = f"tour {self._stop}/{len(STOPS)}"
         strip.end = self._end
-        if move.place != self.screen.HELP:
+        if move.place != RUNS and self.screen.HELP == RUNS:
+            strip.key, strip.words = self.key_of("runs.open"), "opens the run again"
+        elif move.place != self.screen.HELP:
             strip.key, strip.words = self._key_back, f"goes back to {_place_name(move.place)}"
         elif not (key := self.key_of(move.key)) and move.otherwise:
             strip.key, strip.words = "", move.otherwise
@@ -247,9 +257,9 @@ class GuidedTour(Navigation):
 
     @property
     def _end(self) -> str:
-        """How the tour is ended, "" where the key does something else first."""
+        """How the tour is ended, "" where the key goes back."""
         key = self.key_of("app.tour_end")
-        return f"{key} ends" if key else ""
+        return f"{key} ends the tour" if key else ""
 
     @property
     def _key_back(self) -> str:

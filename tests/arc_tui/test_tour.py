@@ -83,22 +83,26 @@ async def test_each_stop_looks_like_this(db: Path, monkeypatch: pytest.MonkeyPat
 
 async def test_whoever_does_what_it_says_comes_through_the_whole_loop(db: Path) -> None:
     async with touring(db) as pilot:
-        assert said(pilot).startswith("tour 1/6  f lists only the runs that failed")
+        assert said(pilot).startswith("tour 1/6  f shows failed runs only")
         assert (await press(pilot, "f")).startswith("tour 1/6  ⏎ opens")
-        assert (await press(pilot, "enter")).startswith("tour 2/6  c goes to another step")
+        assert (await press(pilot, "enter")).startswith(
+            "tour 2/6  c goes to the next break candidate"
+        )
         assert (await press(pilot, "c")).startswith("tour 2/6  C goes back to the first")
         assert (await press(pilot, "C")).startswith("tour 3/6  2 shows the request")
         assert (await press(pilot, "2")).startswith("tour 3/6  1 shows why")
         assert (await press(pilot, "1")).startswith("tour 4/6  e edits")
-        assert (await press(pilot, "e")).startswith("tour 4/6  ^s asks the demo model")
+        assert (await press(pilot, "e")).startswith("tour 4/6  ^s replays on the demo model")
         assert await press(pilot, "ctrl+s") == "tour 5/6  esc goes back to the run"
         assert "sha256:" in text(pilot.app)
         assert (await press(pilot, "escape")).startswith("tour 5/6  t and a letter")
         assert (await press(pilot, "t", "h")).startswith("tour 6/6  esc goes back to the runs")
         with open_ledger(db) as store:
             assert len(human_tags(store)) == 1, "everything was really done"
-        assert (await press(pilot, "escape")).startswith("tour 6/6  P counts the failures")
-        assert "that is the loop" in await press(pilot, "P")
+        assert (await press(pilot, "escape")).startswith("tour 6/6  P counts the failure classes")
+        done = await press(pilot, "P")
+        assert "done: break, cause" in done
+        assert "esc ends the tour" in done
         assert isinstance(pilot.app.screen, FailuresScreen)
         assert await press(pilot, "escape") == ""
 
@@ -138,7 +142,7 @@ async def test_escape_ends_it_where_the_line_says_so_and_closes_what_is_open_fir
     db: Path,
 ) -> None:
     async with touring(db) as pilot:
-        assert "esc ends" in said(pilot)
+        assert "esc ends the tour" in said(pilot)
         await press(pilot, "slash", "x")
         assert (await press(pilot, "escape")) != "", "it closed the line"
         assert await press(pilot, "escape") == ""
@@ -146,9 +150,22 @@ async def test_escape_ends_it_where_the_line_says_so_and_closes_what_is_open_fir
         assert (await press(pilot, "ctrl+g")).startswith("tour 1/6")
 
 
+async def test_inside_it_escape_goes_back_and_ends_nothing(db: Path) -> None:
+    async with touring(db) as pilot:
+        assert (await press(pilot, "f", "enter")).startswith("tour 2/6")
+        assert "ends" not in said(pilot)
+        assert await press(pilot, "escape") == "tour 2/6  ⏎ opens the run again"
+        assert isinstance(pilot.app.screen, RunsScreen)
+        assert (await press(pilot, "escape")).startswith("tour 2/6  ⏎ opens"), "nor a second time"
+        assert (await press(pilot, "enter")).startswith("tour 2/6  c goes to")
+        await press(pilot, "c", "C", "2", "1", "e", "escape")
+        assert (await press(pilot, "escape")) == "tour 4/6  ⏎ opens the run again"
+        assert (await press(pilot, "enter")).startswith("tour 4/6  e edits")
+
+
 async def test_it_shows_the_keys_that_were_set(db: Path) -> None:
     async with touring(db, using=Settings(keymap={"runs.failed": "f7"})) as pilot:
-        assert said(pilot).startswith("tour 1/6  f7 lists only")
+        assert said(pilot).startswith("tour 1/6  f7 shows")
         assert (await press(pilot, "f7")).startswith("tour 1/6  ⏎")
 
 
