@@ -121,10 +121,10 @@ class AskBox(ModalScreen[str | None]):
         """What the keys do: a line is answered by enter, whatever key chooses above it."""
         line = key_of(self, "", "enter")
         chooses = key_of(self, "ask.choose", "enter") if self._choices else line
-        yield f"{chooses} answers"
+        yield f"{chooses} {'choose' if self._choices else 'accept'}"
         if typed and self._choices:
-            yield "tab goes to the line" + (f", {line} answers it" if chooses != line else "")
-        yield f"{key_of(self, 'ask.leave')} leaves"
+            yield "tab text field" + (f", {line} accept" if chooses != line else "")
+        yield f"{key_of(self, 'ask.leave')} cancel"
 
     def on_mount(self) -> None:
         self.query_one("#ask").border_title = Text(format.one_line(self._title))
@@ -141,10 +141,10 @@ class AskBox(ModalScreen[str | None]):
         self.dismiss(None)
 
 
-class PromptLine(Horizontal):
+class PromptLine(Vertical):
     """Hidden until `open`; enter keeps what was typed, escape takes it back.
 
-    While a `refusal` stands beside it, enter keeps the line.
+    While a `refusal` stands under it, enter keeps the line open.
     """
 
     HELP = "the line you type in"
@@ -192,15 +192,19 @@ class PromptLine(Horizontal):
         self._hint = hint
 
     def compose(self) -> ComposeResult:
-        yield Static(self._label, markup=False)
-        yield Input(placeholder=self._hint, compact=True, select_on_focus=False)
+        with Horizontal():
+            yield Static(self._label, markup=False)
+            yield Input(placeholder=self._hint, compact=True, select_on_focus=False)
         yield Static(id="refusal", markup=False)
 
     def on_mount(self) -> None:
         self.display = False
+        self.watch_refusal()
 
     def watch_refusal(self) -> None:
-        self.query_one("#refusal", Static).update(format.one_line(self.refusal))
+        refusal = self.query_one("#refusal", Static)
+        refusal.display = bool(self.refusal)
+        refusal.update(format.one_line(self.refusal))
 
     def open(self) -> None:
         """Show the line and type into it."""

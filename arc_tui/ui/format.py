@@ -341,11 +341,11 @@ def fraction(value: float) -> str:
 def cost(estimate: Estimate) -> str:
     """What the calls of an estimate come to, at first and at the most."""
     if estimate.usd is None:
-        return "no price is known for it"
-    said = f"about {usd(estimate.usd)}"
+        return "price unknown"
+    expected = f"about {usd(estimate.usd)}"
     if estimate.most_usd is None or estimate.most_calls <= estimate.calls:
-        return said
-    return f"{said}, at most {usd(estimate.most_usd)}"
+        return expected
+    return f"{expected}, at most {usd(estimate.most_usd)}"
 
 
 def steps_named(steps: Iterable[int]) -> str:

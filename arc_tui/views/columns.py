@@ -1,14 +1,13 @@
 """What can a list show of a run? One table of columns: the app's list of runs, `arc ls`, `arc
-find`, their `--json` and `arc help columns` read it. Pure.
+search`, their `--json` and `arc help columns` read it. Pure.
 
-A new column is an entry of `COLUMNS`, and where it is shown unasked an id below that. One that is
-stored needs its sum in the database too: `replay.store` counts it, `RunRow` has it.
+A new column is an entry of `COLUMNS`, and where it is shown by default an id below that. One that
+is stored needs its sum in the database too: `replay.store` counts it, `RunRow` has it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -21,20 +20,21 @@ from replay.store.rows import TraceRow
 from taxonomy.query.listing import ORDERS, Order, RunRow
 
 MEASURED = 500
-"""Rows looked at to choose widths; a longer value further down is cut with `…`."""
+"""Rows that choose the widths; a longer value further down is cut with `…`."""
 
 SENTENCES = 10_000
-"""The width of a column of sentences, which takes what is left of a line."""
+"""The width of a column of sentences: as last column it takes the rest of a line."""
 
 
 class Column(Struct, frozen=True, eq=False, kw_only=True):
-    """A column: its name in `--json`, what it is, for help, and what stands above it in a list, ""
-    where only programs get it.
+    """A column: its name in `--json`, what it is, for help, and its heading in a list, "" where
+    only programs get it.
 
     `value` is what programs get, None where that is unknown; the field of a row that is named like
-    the column, unless it says otherwise. `text` is what people read, `tail` the end of it that is
-    kept where the rest is cut: at `most` so many cells in the app, `printed` characters in a table
-    (None: all of it). A list can be sorted by what has an `order`.
+    the column, unless it says otherwise. `text` is what people read: at `most` so many cells in the
+    app, `printed` characters in a table (None: all of it). `blank` tells where that text adds
+    nothing to a row. A list can be sorted by what has an `order`, by `rank` where that is not the
+    value itself.
     """
 
     id: str
@@ -42,7 +42,8 @@ class Column(Struct, frozen=True, eq=False, kw_only=True):
     heading: str = ""
     value: Callable[[RunRow], Any] | None = None
     text: Callable[[RunRow], str] | None = None
-    tail: Callable[[RunRow], str] | None = None
+    blank: Callable[[RunRow], bool] | None = None
+    rank: Callable[[RunRow], Any] | None = None
     most: int = 16
     printed: int | None = None
     right: bool = False
@@ -52,27 +53,31 @@ class Column(Struct, frozen=True, eq=False, kw_only=True):
         """What stands in `--json`."""
         return getattr(row, self.id) if self.value is None else self.value(row)
 
+    def rank_of(self, row: RunRow) -> Any:
+        """What a list is sorted by, None where it is unknown."""
+        return self.value_of(row) if self.rank is None else self.rank(row)
+
     def text_of(self, row: RunRow) -> str:
-        """What people read, without its tail."""
+        """What people read."""
         if self.text is not None:
             return self.text(row)
         value = self.value_of(row)
         return format.UNKNOWN if value in (None, "") else format.one_line(str(value))
 
+    def is_blank(self, row: RunRow) -> bool:
+        """Does the column add nothing to this row?"""
+        if self.blank is not None:
+            return self.blank(row)
+        return self.text_of(row) in ("", format.UNKNOWN)
+
     def cell(self, row: RunRow, width: int) -> str:
         """The text of a row in exactly `width` cells."""
-        text, tail = self.text_of(row), self._tail_of(row)
-        if tail and cell_len(text) + cell_len(tail) > width:
-            return fit(text, width - cell_len(tail)) + tail
-        return fit(text + tail, width, right=self.right)
+        return fit(self.text_of(row), width, right=self.right)
 
     def printed_cell(self, row: RunRow) -> str:
         """The text of a row in a printed table."""
-        text = self.text_of(row) + self._tail_of(row)
+        text = self.text_of(row)
         return text if self.printed is None else format.cut(text, self.printed)
-
-    def _tail_of(self, row: RunRow) -> str:
-        return "" if self.tail is None else self.tail(row)
 
 
 def run_name(row: TraceRow, between: str = " · ") -> str:
@@ -87,7 +92,7 @@ def task_name(row: TraceRow) -> str:
 
 
 def mark(row: RunRow) -> Text:
-    """How a run ended, as a sign before its line."""
+    """The outcome of a run, as a sign before its line."""
     return format.outcome_mark(row.outcome, warned=bool(row.warnings), live=row.live)
 
 
@@ -97,80 +102,97 @@ def _outcome(row: RunRow) -> str:
     return format.one_line(row.outcome_value) if row.outcome_value else row.outcome
 
 
-def _reason(row: RunRow) -> tuple[str, int | None]:
-    """Why a run is as it is: its first candidate and that step, or what is wrong where it
-    passed."""
-    if row.outcome == "passed" and row.warnings:
-        return f"passed; {format.one_line(row.warnings[0])}", None
-    if row.outcome == "passed" or row.why is None:
-        return format.UNKNOWN, None
-    return format.one_line(row.why), row.why_step
+_OF_MARK = {
+    "passed": ("passed", "pass", "1", "1.0", "true"),
+    "failed": ("failed", "fail", "0", "0.0", "false"),
+    "unknown": ("unknown",),
+}
+"""Words for an outcome that say no more than the mark does."""
 
 
-def _step_of_reason(row: RunRow) -> str:
-    step = _reason(row)[1]
-    return "" if step is None else f" · {step}"
+def _outcome_is_mark(row: RunRow) -> bool:
+    return not row.live and _outcome(row).lower() in _OF_MARK[row.outcome]
+
+
+def _outcome_rank(row: RunRow) -> int | None:
+    """Failed runs first, then those that passed with warnings; unknown ones have no rank."""
+    if row.outcome == "unknown":
+        return None
+    return 0 if row.outcome == "failed" else 1 if row.warnings else 2
+
+
+def _why(row: RunRow) -> str:
+    """The first candidate, with its step; of a run that passed, what is wrong all the same."""
+    if row.outcome == "passed":
+        return f"warning: {format.one_line(row.warnings[0])}" if row.warnings else format.UNKNOWN
+    if row.why is None:
+        return format.UNKNOWN
+    step = "" if row.why_step is None else f"step {row.why_step} · "
+    return step + format.one_line(row.why)
 
 
 COLUMNS = (
-    Column(id="trace", heading="id", means="the id of this recording of the run",
+    Column(id="trace", heading="id", means="id of this recording of the run",
            text=lambda row: row.trace[:8]),
-    Column(id="run", means="what all recordings of one run have in common"),
-    Column(id="title", heading="title", means="what the run is about, in its source's words",
+    Column(id="run", means="id shared by all recordings of one run"),
+    Column(id="title", heading="title", means="subject of the run, as its source has it",
            most=SENTENCES),
     Column(id="task", heading="task",
-           means="the task; for people, else the title or the source's id",
+           means="task; in tables, else the title or the source's id",
            text=task_name, most=30, printed=32, order=ORDERS["task"]),
-    Column(id="trial", heading="trial", means="which try at its task the run is",
+    Column(id="trial", heading="trial", means="trial number or name, of several runs of one task",
            text=lambda row: format.one_line(row.trial), most=12, printed=16),
-    Column(id="variant", heading="variant", means="which setup of the agent ran"),
-    Column(id="agent", means="which agent ran"),
-    Column(id="models", heading="model", means="the models that answered", most=24),
+    Column(id="variant", heading="variant", means="variant of the agent, such as a prompt version"),
+    Column(id="agent", means="name of the agent"),
+    Column(id="models", heading="model", means="models that responded", most=24),
     Column(id="outcome", heading="outcome",
-           means="passed, failed or unknown; for people, what the source says of that",
-           text=_outcome, most=10, order=ORDERS["outcome"]),
-    Column(id="outcome_value", heading="outcome", means="the score or word behind the outcome",
+           means="passed, failed or unknown; in tables, the value recorded by the source; sorted:"
+           " failed, passed with warnings, passed, unknown",
+           text=_outcome, blank=_outcome_is_mark, rank=_outcome_rank, most=10,
+           order=ORDERS["outcome"]),
+    Column(id="outcome_value", heading="outcome", means="recorded score or word of the outcome",
            text=lambda row: format.outcome_value(row.outcome_value)),
-    Column(id="outcome_by", means="who says how it ended"),
-    Column(id="steps", heading="steps", means="how many model calls, with what came of each",
+    Column(id="outcome_by", means="what decided the outcome"),
+    Column(id="steps", heading="steps", means="number of steps (model calls, with their tool"
+           " calls and results)",
            text=lambda row: format.number(row.steps), most=7, right=True, order=ORDERS["steps"]),
-    Column(id="spans", means="how many operations were recorded"),
-    Column(id="calls", means="how many tool calls"),
-    Column(id="errors", means="how many tool calls failed"),
-    Column(id="start_ns", means="when it began (ns since 1970)"),
-    Column(id="end_ns", means="when it ended (ns since 1970)"),
-    Column(id="duration_ns", heading="time", means="how long it took (ns)",
+    Column(id="spans", means="number of spans (recorded operations)"),
+    Column(id="calls", means="number of tool calls"),
+    Column(id="errors", means="number of tool calls that failed"),
+    Column(id="start_ns", means="start time (ns since 1970)"),
+    Column(id="end_ns", means="end time (ns since 1970)"),
+    Column(id="duration_ns", heading="time", means="duration (ns)",
            text=lambda row: format.duration(row.duration_ns), most=11, right=True,
            order=ORDERS["time"]),
-    Column(id="input_tokens", heading="tokens", means="input tokens, as far as they are known",
+    Column(id="input_tokens", heading="tokens", means="input tokens, as far as known",
            text=lambda row: format.tokens(row.input_tokens), most=7, right=True),
-    Column(id="output_tokens", means="output tokens, as far as they are known"),
-    Column(id="tokens_complete", means="are the tokens of all its model calls known?"),
-    Column(id="cost_usd", heading="cost", means="what it cost, as far as that is known (USD)",
+    Column(id="output_tokens", means="output tokens, as far as known"),
+    Column(id="tokens_complete", means="whether the tokens of all its model calls are known"),
+    Column(id="cost_usd", heading="cost", means="cost (USD), as far as known",
            text=lambda row: format.usd(row.cost_usd, complete=row.cost_complete), most=11,
            right=True, order=ORDERS["cost"]),
-    Column(id="cost_complete", means="is the cost of all its model calls known?"),
-    Column(id="reported_cost_usd", means="what its source says it cost in all (USD)"),
+    Column(id="cost_complete", means="whether the cost of all its model calls is known"),
+    Column(id="reported_cost_usd", means="total cost reported by its source (USD)"),
     Column(id="fidelity", heading="fidelity",
-           means="how completely its requests are known, by the weakest step", most=8),
-    Column(id="masked", means="secrets masked in its requests"),
-    Column(id="prompt", means="the digest of its system prompt"),
-    Column(id="format", means="the format it was read in"),
-    Column(id="source_id", means="what its source calls it"),
-    Column(id="item", means="which run of its file it is, where that has several"),
-    Column(id="path", means="the file it was read from"),
-    Column(id="labels", means="what else its source says of it (JSON)"),
-    Column(id="problems", means="what was wrong with the recording when it was read (JSON)"),
-    Column(id="imported_ns", means="when it was imported (ns since 1970)"),
-    Column(id="preferred", means="is it the fullest of several recordings of the run?"),
-    Column(id="live", means="is it still going on?"),
-    Column(id="shape", heading="shape", means="how the scores of its steps go", most=18),
+           means="how completely its requests were recorded: that of the weakest step", most=8),
+    Column(id="masked", means="number of secrets masked in its requests"),
+    Column(id="prompt", means="digest of its system prompt"),
+    Column(id="format", means="trace format it was imported from"),
+    Column(id="source_id", means="id given by its source"),
+    Column(id="item", means="position in its file, where that has several runs"),
+    Column(id="path", means="file it was imported from"),
+    Column(id="labels", means="other attributes recorded by its source (JSON)"),
+    Column(id="problems", means="problems of the recording found by the import (JSON)"),
+    Column(id="imported_ns", means="time of import (ns since 1970)"),
+    Column(id="preferred", means="whether it is the fullest of several recordings of the run"),
+    Column(id="live", means="whether the run is still in progress"),
+    Column(id="shape", heading="shape", means="shape of its step scores over the run", most=18),
     Column(id="why", heading="why",
-           means="the evidence of the first break candidate; for people, with its step, or what is"
-           " wrong though the run passed",
-           text=lambda row: _reason(row)[0], tail=_step_of_reason, most=SENTENCES),
-    Column(id="why_step", means="the step of the first break candidate"),
-    Column(id="warnings", means="what is wrong though the run passed"),
+           means="evidence of the first break candidate; in tables, with its step, or the first"
+           " warning of a run that passed",
+           text=_why, most=SENTENCES),
+    Column(id="why_step", means="step of the first break candidate"),
+    Column(id="warnings", means="problems found in a run that passed"),
 )  # fmt: skip
 """All columns, as `--json` has them."""
 
@@ -192,15 +214,21 @@ PRINTED = (
 
 NAME, TRIAL, VARIANT, WHY = _columns("task trial variant why")
 
-ALWAYS = _columns("task trial variant outcome steps")
-"""What the app shows of every run, after the mark; the variant only where runs differ in it."""
-
 SETS: dict[str, tuple[Column, ...]] = {
     "why": (WHY,),
-    "figures": _columns("input_tokens cost_usd duration_ns shape"),
+    "figures": _columns("steps input_tokens cost_usd duration_ns shape"),
     "source": _columns("variant models fidelity title"),
 }
 """The columns a person switches between, by the name of the set."""
+
+BY_WORTH = _columns("steps outcome cost_usd duration_ns models trial variant input_tokens why")
+"""What else is shown where a line has room for it, what is worth most first."""
+
+SHOWN = _columns(
+    "task trial variant outcome steps input_tokens cost_usd duration_ns shape models fidelity"
+    " title why"
+)
+"""What the app can show of a run after the mark, from left to right."""
 
 SORTED = _columns("outcome task steps cost_usd duration_ns")
 """What a person sorts by, one after the other."""
@@ -214,7 +242,7 @@ def column_named(name: str) -> Column | None:
 
 def sorted_by(rows: Sequence[RunRow], column: Column, *, reverse: bool) -> list[RunRow]:
     """The rows by the value of a column, those without one last."""
-    keyed = [(column.value_of(row), row) for row in rows]
+    keyed = [(column.rank_of(row), row) for row in rows]
     known = [(value, row) for value, row in keyed if value not in (None, "")]
     if not all(isinstance(value, (int, float)) for value, _ in known):
         known = [(str(value).casefold(), row) for value, row in known]
@@ -228,86 +256,112 @@ def json_of(row: RunRow, columns: Sequence[Column] = COLUMNS) -> dict[str, Any]:
 
 
 def described() -> Iterator[tuple[str, str, str]]:
-    """(its name in `--json`, what stands above it, what it is) of each column."""
+    """(its name in `--json`, its heading, what it is) of each column."""
     for column in COLUMNS:
         yield column.id, column.heading, column.means
-
-
-class Layout(Struct, frozen=True, kw_only=True):
-    """Columns with their widths; the last one takes what is left of a line."""
-
-    columns: tuple[Column, ...]
-    widths: tuple[int, ...]
-
-    def cells(self, row: RunRow | None, width: int) -> list[tuple[Column, str]]:
-        """The texts of a row, or of the head where there is none, each as wide as its column.
-
-        A run without a trial lends that column to its name.
-        """
-        found: list[tuple[Column, str]] = []
-        wide = self._squeezed(width)
-        left = width
-        for column in self.columns:
-            room = wide[column] if column is not self.columns[-1] else left
-            if row is not None and column is NAME and TRIAL in wide and not row.trial:
-                room += wide[TRIAL] + GAP
-            elif row is not None and column is TRIAL and not row.trial:
-                continue
-            room = max(min(room, left), 0)
-            head = fit(column.heading, room, right=column.right)
-            found.append((column, head if row is None else column.cell(row, room)))
-            left -= room + GAP
-        return found
-
-    def _squeezed(self, width: int) -> dict[Column, int]:
-        """The widths, those of name and trial cut back where the last column would be left without
-        its share."""
-        wide = dict(zip(self.columns, self.widths, strict=True))
-        last = self.columns[-1]
-        share = max(wide[last], LEAST, int(width * SHARE) if last.most == SENTENCES else 0)
-        taken = sum(cells + GAP for column, cells in wide.items() if column is not last)
-        short = max(taken + share - width, 0)
-        for column, least in ((NAME, LEAST), (TRIAL, LEAST_OF_TRIAL)):
-            if column in wide:
-                given = min(short, max(wide[column] - least, 0))
-                wide[column] -= given
-                short -= given
-        return wide
 
 
 GAP = 2
 
 LEAST = 12
-"""Cells that the name and the last column keep in a narrow terminal."""
+"""Cells that the name keeps in a narrow terminal."""
 
-LEAST_OF_TRIAL = 6
+SHARE = 0.5
+"""Of a line, for a last column of sentences that needs so much."""
 
-SHARE = 0.4
-"""Of a line, for a last column of sentences."""
+READABLE = 70
+"""Cells of a sentence before another column takes the rest of a line."""
 
 TITLED = 24
 """Cells that runs named by a title get in a list where others have a task."""
 
 
-def layout(rows: Sequence[RunRow], chosen: str) -> Layout:
-    """The columns of a set, as wide as these rows need; a trial column only where there are
-    trials, a variant column only where there are several variants."""
-    measured = list(islice(rows, MEASURED))
-    trials, variants = {row.trial for row in measured}, {row.variant for row in measured}
-    shown = {
-        TRIAL: any(trials),
-        VARIANT: len(variants) > 1 and VARIANT not in SETS[chosen],
-    }
-    columns = (*(column for column in ALWAYS if shown.get(column, True)), *SETS[chosen])
-    return Layout(columns=columns, widths=tuple(_width(column, rows) for column in columns))
+class Layout(Struct, frozen=True, kw_only=True):
+    """Columns with their widths."""
+
+    columns: tuple[Column, ...] = ()
+    widths: tuple[int, ...] = ()
+
+    def cells(self, row: RunRow | None) -> list[tuple[Column, str]]:
+        """The texts of a row, or the headings where there is none, each as wide as its column.
+
+        A run without trial and variant lends the room of these columns to its name.
+        """
+        found: list[tuple[Column, str]] = []
+        for column, width in zip(self.columns, self.widths, strict=True):
+            if row is None:
+                found.append((column, fit(column.heading, width, right=column.right)))
+            elif found and found[-1][0] is NAME and column in _TELL_APART and column.is_blank(row):
+                name = NAME.cell(row, cell_len(found[-1][1]) + GAP + width)
+                found[-1] = (NAME, name)
+            else:
+                found.append((column, column.cell(row, width)))
+        return found
+
+
+_TELL_APART = (TRIAL, VARIANT)
+"""What tells runs of one task apart."""
+
+
+def layout(rows: Sequence[RunRow], chosen: str, width: int) -> Layout:
+    """The columns of a set on a line of so many cells, as wide as these rows need.
+
+    Trial and variant are there where the runs of a task differ in them. Columns that add nothing to
+    any row are left out; others follow by worth while the sentences of the set keep their room.
+    """
+    measured = rows[:MEASURED]
+    if not measured:
+        return Layout()
+    telling = [column for column in _TELL_APART if _differs(column, measured)]
+    asked = [each for each in SETS[chosen] if any(not each.is_blank(row) for row in measured)]
+    taken = {column: _width(column, measured) for column in (NAME, *telling, *asked)}
+    room = width - sum(min(cells, READABLE) + GAP for cells in taken.values())
+    for column in BY_WORTH:
+        if column in taken or all(column.is_blank(row) for row in measured):
+            continue
+        cells = _width(column, measured)
+        if min(cells, READABLE) + GAP <= room:
+            taken[column] = cells
+            room -= min(cells, READABLE) + GAP
+    columns = tuple(column for column in SHOWN if column in taken)
+    return Layout(columns=columns, widths=_fitted(columns, taken, width))
+
+
+def _differs(column: Column, rows: Sequence[RunRow]) -> bool:
+    """Do runs of one task differ in it?"""
+    values: dict[str, str] = {}
+    return any(
+        values.setdefault(row.task, column.text_of(row)) != column.text_of(row)
+        for row in rows
+        if row.task
+    )
+
+
+def _fitted(columns: Sequence[Column], taken: Mapping[Column, int], width: int) -> tuple[int, ...]:
+    """The widths of columns in a line: what identifies a run is cut back where the sentences would
+    be left without their share; the last column takes no more than what is left."""
+    last = columns[-1]
+    before = [column for column in columns if column is not last]
+    wide = {column: min(taken[column], READABLE) for column in before} | {last: taken[last]}
+    share = min(wide[last], int(width * SHARE)) if last.most == SENTENCES else wide[last]
+    short = sum(wide[column] + GAP for column in before) + share - width
+    for column in (NAME, VARIANT, TRIAL):
+        if column in before and short > 0:
+            given = min(short, max(wide[column] - LEAST, 0))
+            wide[column] -= given
+            short -= given
+    widths = []
+    left = width
+    for column in columns:
+        cells = left if column is last and last.most == SENTENCES else wide[column]
+        widths.append(max(min(cells, left), 0))
+        left -= widths[-1] + GAP
+    return tuple(widths)
 
 
 def _width(column: Column, rows: Sequence[RunRow]) -> int:
-    if column.most == SENTENCES:
-        return 0
-    measured = list(islice(rows, MEASURED))
-    longest = max((cell_len(column.text_of(row)) for row in measured), default=0)
-    if column is NAME and any(row.task for row in measured):
-        tasks = max(cell_len(task_name(row)) for row in measured if row.task)
+    longest = max((cell_len(column.text_of(row)) for row in rows), default=0)
+    if column is NAME and any(row.task for row in rows):
+        tasks = max(cell_len(task_name(row)) for row in rows if row.task)
         longest = max(tasks, min(longest, TITLED))
     return min(max(longest, cell_len(column.heading)), column.most)

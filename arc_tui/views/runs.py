@@ -165,7 +165,7 @@ def total_cost(rows: Sequence[RunRow]) -> tuple[float | None, bool]:
 
 
 def held_out_text(given: HeldOutNote) -> str:
-    """What is said of the runs of held-out tasks, "" where there is none."""
+    """How many runs of held-out tasks are hidden or shown, "" where there is none."""
     if not given.runs:
         return ""
     runs = f"{format.count(given.runs, 'run')} of held-out tasks"
@@ -224,12 +224,11 @@ def _read_near(store: Store, traces: tuple[str, ...], near: str) -> Listed:
     return listed.and_rows(runs_at(store, tuple({*traces[:PAGE], *around})))
 
 
-NO_RUNS = """no runs here yet
+LOADING = "Loading runs."
 
-{open:<15}   opens what is here: sessions, logs, the demo
-arc import PATH   reads traces: a file, a folder, - for a pipe
-arc FILE          reads a file and opens it here
-arc demo          shows bundled runs: no key, no network"""
+NO_RUNS = """No runs yet.
+
+{open}   open files, agent sessions or the demo"""
 
 KeyOf: TypeAlias = Callable[[str], str]
 """How the key of a binding is written, by its id."""
@@ -262,7 +261,7 @@ def title(arrangement: Arrangement) -> Text:
         format.one_line(arrangement.kind),
         format.one_line(arrangement.words),
         "failed only" if arrangement.failed_only else "",
-        f"by {BY_ID[arrangement.order].heading}" if arrangement.order else "",
+        f"sorted by {BY_ID[arrangement.order].heading}" if arrangement.order else "",
     ]
     return Text(" · ".join(filter(None, chosen)))
 
@@ -272,10 +271,10 @@ def nothing(view: RunsView, key_of: KeyOf) -> str:
     if not view.runs:
         hidden = held_out_text(view.held_out)
         if hidden:
-            return f"{hidden}; {key_of('runs.held_out')} shows them"
+            return f"{hidden}.\n\n{key_of('runs.held_out')}   show them"
         return NO_RUNS.format(open=key_of("runs.here"))
     arrangement = view.arrangement
-    failed = "failed " if arrangement.failed_only else ""
-    kind = f" of {format.one_line(arrangement.kind)!r}" if arrangement.kind else ""
-    says = f" says {format.one_line(arrangement.words)}" if arrangement.words else ""
-    return f"no {failed}run{kind}{says}; {key_of('runs.back')} shows all"
+    failed = "failed runs" if arrangement.failed_only else "runs"
+    kind = f" in '{format.one_line(arrangement.kind)}'" if arrangement.kind else ""
+    words = f" match '{format.one_line(arrangement.words)}'" if arrangement.words else ""
+    return f"No {failed}{kind}{words}.\n\n{key_of('runs.back')}   show all runs"

@@ -116,9 +116,7 @@ class _Meaning:
     def _field_filter(self, asked: Asks) -> Filter:
         field = BY_NAME.get(asked.field)
         if field is None:
-            hint = near(asked.field, BY_NAME)
-            quote = "To look for it in what the runs say, put it in quotes."
-            raise BadQuery(f"there is no field {asked.field!r}", asked.at, f"{hint} {quote}")
+            raise BadQuery(f"unknown field {asked.field!r}", asked.at, _no_field(asked.field))
         match field:
             case Worded():
                 return self._class(field, asked)
@@ -138,7 +136,7 @@ class _Meaning:
         found = values.of_class(self._store, name)
         if found is None:
             hint = near(name, values.class_names())
-            raise BadQuery(f"there is no class {asked.value!r}", asked.at, hint)
+            raise BadQuery(f"unknown class {asked.value!r}", asked.at, hint)
         return self._of_word(found, field.who)
 
     def _own(self, asked: Asks) -> Filter:
@@ -241,21 +239,28 @@ def compares(asked: Asks, *operators: str) -> None:
     if asked.operator not in operators:
         known = " or ".join(f"{asked.field}{each}" for each in operators if each)
         raise BadQuery(
-            f"{asked.field}{asked.operator} cannot be asked", asked.at, f"ask {known} instead"
+            f"{asked.field} does not support {asked.operator}", asked.at, f"write {known}"
         )
 
 
+def _no_field(name: str) -> str:
+    """The hint for an unknown field: there are too many to list them."""
+    close = get_close_matches(name, BY_NAME, n=1)
+    fields = f"did you mean {close[0]!r}?" if close else "`arc help query` lists the fields."
+    return f"{fields} To search messages, put the text in quotes."
+
+
 def near(word: str, known: Iterable[str]) -> str:
-    """What to say to who named something that is not there."""
+    """The hint for an unknown name."""
     names = list(known)
     found = get_close_matches(word, names, n=1)
-    return f"did you mean {found[0]!r}?" if found else f"there are {', '.join(names)}"
+    return f"did you mean {found[0]!r}?" if found else f"known: {', '.join(names)}"
 
 
 def check_stars(text: str, at: int) -> None:
     """Raises BadQuery for a pattern that would take too long."""
     if text.count("*") > MOST_STARS:
-        raise BadQuery(f"a pattern has at most {MOST_STARS} stars", at)
+        raise BadQuery(f"pattern of more than {MOST_STARS} stars", at)
 
 
 def yes(asked: Asks) -> bool:
@@ -273,7 +278,7 @@ def chosen(of: Mapping[str, str | int], asked: Asks) -> tuple[str | int, ...]:
     wanted = " ".join(asked.value.lower().replace("_", " ").replace("-", " ").split())
     found = [value for name, value in of.items() if wanted and f" {wanted}" in f" {name}"]
     if not found:
-        raise BadQuery(f"{asked.field} is never {asked.value!r}", asked.at, near(wanted, of))
+        raise BadQuery(f"unknown {asked.field} {asked.value!r}", asked.at, near(wanted, of))
     return tuple(found)
 
 
@@ -317,7 +322,7 @@ def inside(field: Inside, asked: Asks) -> Filter:
         return Filter(field.within.format("1"))
     compares(asked, ":", "=")
     if not asked.value:
-        raise BadQuery(f"nothing stands after {asked.field}", asked.at)
+        raise BadQuery(f"missing value after {asked.field}{asked.operator}", asked.at)
     wanted = _pattern(asked, whole=field.whole)
     if wanted.whole and not wanted.stars and not wanted.folds:
         return Filter(field.within.format(f"{field.column} = ? COLLATE NOCASE"), (asked.value,))
@@ -360,10 +365,9 @@ def quantity(field: Number, asked: Asks) -> Filter:
     limit = number(asked.value, field.units)
     if limit is None:
         units = " ".join(filter(None, field.units))
-        hint = (
-            f"ask {field.example}{f' (units: {units})' if units else ''}, or {field.name}:{UNKNOWN}"
-        )
-        raise BadQuery(f"{asked.value!r} is no number of {field.name}", asked.at, hint)
+        example = f"{field.example} (units: {units})" if units else field.example
+        hint = f"write {example}, or {field.name}:{UNKNOWN}"
+        raise BadQuery(f"{asked.value!r} is not a number", asked.at, hint)
     sql = f"{field.column} {operator} ?"
     if field.falling is not None:
         sql, limit = f"{field.falling} {_TURNED[operator]} ?", -limit
@@ -383,8 +387,8 @@ def time(field: Time, asked: Asks) -> Filter:
     compares(asked, ":", "=", "<", "<=", ">", ">=")
     named = moment(asked.value)
     if named is None:
-        hint = "ask 2026, 2026-11, 2026-W47, 2026-11-20 or 2026-11-20T09:30"
-        raise BadQuery(f"{asked.value!r} is no day, week or month", asked.at, hint)
+        hint = "write 2026, 2026-11, 2026-W47, 2026-11-20 or 2026-11-20T09:30"
+        raise BadQuery(f"{asked.value!r} is not a day, week or month", asked.at, hint)
     least, end = _bounds(field.always or asked.operator, named)
     return Filter(f"{field.column} >= ? AND {field.column} < ?", (least, end))
 

@@ -82,8 +82,8 @@ Node: TypeAlias = Word | Says | Asks | Not | And | Or
 ALONE = frozenset({"step.error", "tool.error"})
 """Fields that may stand without a value."""
 
-_QUOTE = "write it in quotes to look for it in what the runs say"
-_BESIDE = 'leave a space between terms, and quote a text that holds one of ( ) "'
+_QUOTE = "put the text in quotes to search messages"
+_SPACES = 'separate terms with a space, and quote a text that contains ( ) or "'
 
 _SPACE = re.compile(r"\s*")
 _FIELD = re.compile(r"([^\W\d][\w.-]*)(!=|:?[<>]=?|[:=])")
@@ -112,9 +112,7 @@ def _signs(query: str) -> list[_Token]:
         else:
             sign, end = _term(query, at)
             if query[end : end + 1] not in ("", ")") and not query[end].isspace():
-                raise BadQuery(
-                    f"{query[end]!r} stands too close to {query[at:end]!r}", end, _BESIDE
-                )
+                raise BadQuery(f"unexpected {query[end]!r} after {query[at:end]!r}", end, _SPACES)
         found.append(sign)
         at = _after_space(query, end)
     return [*found, _Token("end", len(query))]
@@ -130,7 +128,7 @@ def _term(query: str, at: int) -> tuple[_Token, int]:
     if query[at] in _CLOSED:
         text, end = _quoted(query, at)
         if not text.strip():
-            raise BadQuery("there is nothing between the quotes", at)
+            raise BadQuery("empty quotes", at)
         return _Token("term", at, Says(text, at)), end
     field = _FIELD.match(query, at)
     if field is not None:
@@ -138,7 +136,9 @@ def _term(query: str, at: int) -> tuple[_Token, int]:
     word = _bare(query, at)
     end = at + len(word)
     if word[0] in "<>=":
-        raise BadQuery(f"no field stands before {word!r}", at, f"cost>0.5, no spaces; or {_QUOTE}")
+        raise BadQuery(
+            f"missing field before {word!r}", at, f"write cost>0.5 without spaces, or {_QUOTE}"
+        )
     match word.lower():
         case "and" | "or" | "not" as kind:
             return _Token(kind, at), end
@@ -152,7 +152,7 @@ def _asks(query: str, field: re.Match[str]) -> tuple[_Token, int]:
     name, written = field.groups()
     at, start = field.span()
     if written == "!=":
-        raise BadQuery("!= is not asked here", field.start(2), f"write `not {name}=…`")
+        raise BadQuery("unknown operator !=", field.start(2), f"write `not {name}=…`")
     operator = written[1:] if len(written) > 1 and written[0] == ":" else written
     quoted = query[start : start + 1] in _CLOSED
     if quoted:
@@ -161,14 +161,14 @@ def _asks(query: str, field: re.Match[str]) -> tuple[_Token, int]:
         value = _bare(query, start)
         end = start + len(value)
         if not value:
-            raise BadQuery(f"nothing stands after {name}{written}", start, _no_space(query, end))
+            raise BadQuery(f"missing value after {name}{written}", start, _no_space(query, end))
     return _Token("term", at, Asks(name.lower(), operator, value, quoted, at)), end  # type: ignore[arg-type]
 
 
 def _no_space(query: str, end: int) -> str:
-    """What to say of a value that is missing."""
+    """The hint for a missing value."""
     rest = query[end:].strip()
-    return "no space may stand before the value" if rest else 'x:"" asks for runs that have no x'
+    return "write no space before the value" if rest else 'x:"" matches runs without x'
 
 
 def _bare(query: str, at: int) -> str:
@@ -179,7 +179,7 @@ def _bare(query: str, at: int) -> str:
 def _quoted(query: str, at: int) -> tuple[str, int]:
     found = _CLOSED[query[at]].match(query, at)
     if found is None:
-        raise BadQuery("the quote that opens here is not closed", at)
+        raise BadQuery("unclosed quote", at)
     return _ESCAPED.sub(r"\1", found[1]), found.end()
 
 
@@ -189,20 +189,20 @@ def _quoted(query: str, at: int) -> tuple[str, int]:
 def parse(query: str) -> Node | None:
     """The tree of a question, None where nothing is asked. Raises BadQuery."""
     if len(query) > MOST_CHARACTERS:
-        raise BadQuery(f"a query has at most {MOST_CHARACTERS} characters", MOST_CHARACTERS)
+        raise BadQuery(f"query longer than {MOST_CHARACTERS} characters", MOST_CHARACTERS)
     for at, letter in enumerate(query):
         if "\ud800" <= letter <= "\udfff":
-            raise BadQuery("this is not UTF-8", at)
+            raise BadQuery("not UTF-8", at)
     signs = _signs(query)
     if len(signs) == 1:
         return None
     terms = [sign for sign in signs if sign.kind == "term"]
     if len(terms) > MOST_TERMS:
-        raise BadQuery(f"a query has at most {MOST_TERMS} terms", terms[MOST_TERMS].at)
+        raise BadQuery(f"query of more than {MOST_TERMS} terms", terms[MOST_TERMS].at)
     reading = _Reading(signs)
     tree = reading.either(0)
     if reading.sign.kind != "end":
-        raise BadQuery("no bracket is open that ) could close", reading.sign.at)
+        raise BadQuery("unmatched )", reading.sign.at)
     return tree
 
 
@@ -246,7 +246,7 @@ class _Reading:
     def _one(self, depth: int) -> Node:
         sign = self._take()
         if depth > MOST_DEEP:
-            raise BadQuery(f"brackets and nots go at most {MOST_DEEP} deep", sign.at)
+            raise BadQuery(f"more than {MOST_DEEP} nested brackets and nots", sign.at)
         if sign.term is not None:
             return sign.term
         if sign.kind == "not":
@@ -255,7 +255,7 @@ class _Reading:
             raise BadQuery(_missing(sign.kind), sign.at)
         inside = self.either(depth + 1)
         if not self._passes(")"):
-            raise BadQuery("the bracket that opens here is not closed", sign.at)
+            raise BadQuery("unclosed (", sign.at)
         return inside
 
 
@@ -264,5 +264,4 @@ def _joined(kind: type[And] | type[Or], parts: list[Node]) -> Node:
 
 
 def _missing(kind: str) -> str:
-    before = {"end": "the query ends", ")": "the bracket closes"}
-    return f"a term is missing where {before.get(kind, f'`{kind}` stands')}"
+    return f"missing term {'at the end' if kind == 'end' else f'before {kind}'}"

@@ -31,6 +31,8 @@ class RunRow(TraceRow, frozen=True, kw_only=True):
 
 
 _ENDED = "CASE outcome WHEN 'failed' THEN 0 WHEN 'unknown' THEN 1 ELSE 2 END"
+_BY_NEED = {0: 0, 2: 1, 1: 2}
+"""The place of an ending in a list, by its place in the index."""
 _WARNED = "SELECT trace FROM diagnosis WHERE warnings <> '[]'"
 
 Order: TypeAlias = tuple[str, ...]
@@ -45,8 +47,9 @@ ORDERS: dict[str, Order] = {
     "cost": ("coalesce(-cost_usd, 9e999)",),
     "time": ("coalesce(-(CASE WHEN end_ns > start_ns THEN end_ns - start_ns END), 9e999)",),
 }
-"""The orders that an index has, by name: largest first, unknown last. By time without
-`duration_ns`, because a computed column of a view never matches an index."""
+"""The orders that an index has, by name: largest first, unknown last; by outcome `run_order` puts
+the unknown ones last. By time without `duration_ns`, because a computed column of a view never
+matches an index."""
 
 _LAST = ("imported_ns", "trace")
 
@@ -79,14 +82,14 @@ def run_order(store: Store, chosen: Filter = ALL, *, order: Order = ()) -> list[
 
 
 def _by_outcome(store: Store, chosen: Filter) -> list[str]:
-    """As the index has them, and of those that ended alike the ones first that are warned of."""
+    """What needs work first: failed, then passed with warnings, passed, unknown last."""
     found = store.db.execute(
         f"SELECT trace, {_ENDED} FROM runs WHERE preferred AND ({chosen.sql})"
         f" ORDER BY {', '.join((_ENDED, *_LAST))}",
         list(chosen.values),
     ).fetchall()
     warned = {row[0] for row in store.db.execute(_WARNED)}
-    found.sort(key=lambda row: (row[1], row[0] not in warned))
+    found.sort(key=lambda row: (_BY_NEED[row[1]], row[0] not in warned))
     return [row[0] for row in found]
 
 

@@ -254,7 +254,7 @@ async def test_files_are_imported_at_once_and_the_list_fills(db: Path, tmp_path:
         await settle(pilot)
         assert isinstance(app.screen, RunsScreen)
         assert app.screen.table.row_count == 3
-        assert "3 traces imported" in text(app)
+        assert "Imported 3 traces" in text(app)
 
 
 async def test_the_only_trace_that_came_in_is_opened(db: Path, tmp_path: Path) -> None:
@@ -289,10 +289,10 @@ async def test_the_progress_of_an_import_is_one_line_and_escape_stops_it(
         moved = importing.Progress(done=2, total=12, path="/logs/airline.json", traces=140)
         screen.post_message(ImportProgressed(moved))
         await settle(pilot)
-        assert "importing airline.json, file 3 of 12 · 140 traces so far" in rows(app)[-2]
+        assert "Importing file 3 of 12 · airline.json · 140 traces" in rows(app)[-2]
         screen.post_message(ImportFinished(None))
         await settle(pilot)
-        assert "the import was stopped; what was read before is kept" in text(app)
+        assert "Import stopped. Traces imported so far are saved." in text(app)
 
 
 def test_an_import_that_is_closed_keeps_what_was_finished(db: Path, tmp_path: Path) -> None:

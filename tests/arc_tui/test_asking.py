@@ -37,7 +37,7 @@ def test_ls_lists_what_is_meant_in_one_word_or_several(db: Path) -> None:
     assert tasks(db, '"flaky test" or task:""') == [None]
     assert tasks(db, "tool.error:get_* not task:26") == []
     assert tasks(db, '"window. Shall I"', "outcome:failed") == ["26"]
-    with pytest.raises(BadQuery, match=r"no field 'outcom'.*did you mean 'outcome'"):
+    with pytest.raises(BadQuery, match=r"unknown field 'outcom'.*did you mean 'outcome'"):
         run(db, "ls", "outcom:failed")
 
 
@@ -121,7 +121,7 @@ def test_a_list_on_screen_and_all_that_is_counted_beside_it_are_of_what_is_meant
         assert (view.pareto.failed, view.pareto.apart) == (2, ())
         assert build_runs(store).listed.first_page == every
         assert build_runs(store).pareto == tally(store)
-        with pytest.raises(BadQuery, match=r"nothing stands after outcome: \(at character 9\)"):
+        with pytest.raises(BadQuery, match=r"missing value after outcome: \(at character 9\)"):
             build_runs(store, Arrangement(words="outcome:"))
 
 

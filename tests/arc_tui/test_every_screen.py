@@ -326,22 +326,22 @@ class TestEmpty:
     @pytest.mark.parametrize("size", [SMALL, LARGE], ids=["small", "large"])
     async def test_each_says_what_to_do_next(self, size: tuple[int, int], tmp_path: Path) -> None:
         async with at(tmp_path / "arc.db", (), size) as pilot:
-            assert "what shall be opened?" in text(pilot.app)
+            assert "╭─ open ─" in text(pilot.app)
             await pilot.press("escape")
             home = pilot.app.screen
             assert not cut_silently(home)
-            assert "opens what is here" in text(pilot.app)
+            assert "open files, agent sessions or the demo" in text(pilot.app)
             matches_golden(pilot.app, f"screen_empty_runs_{size[0]}x{size[1]}")
             for name, next_step in (
                 ("runs.failures", "esc               goes back: T there walks"),
                 ("runs.calibration", "o                      reads a file of labels"),
                 ("runs.queue", "h offers what others tagged"),
                 ("runs.blind", "T offers what nobody tagged"),
-                ("runs.compare", "o opens others"),
+                ("runs.compare", "o opens files"),
             ):
                 pilot.app.clear_notifications()
                 await by_key(pilot, name)
-                said = " ".join(row.strip(" │▌─╰╯") for row in rows(pilot.app))
+                said = " ".join(row.rpartition("▌")[2].strip(" │─╭╮╰╯") for row in rows(pilot.app))
                 assert next_step in said, name
                 assert not cut_silently(pilot.app.screen), name
                 if pilot.app.screen is not home:
@@ -360,7 +360,7 @@ async def test_what_is_said_of_a_key_follows_the_keys_that_were_set(
     using = Settings(keymap=set_keys)
     async with at(tmp_path / "empty.db", (), LARGE, using) as pilot:
         await pilot.press("escape")
-        assert "f6                opens what is here" in text(pilot.app)
+        assert "f6   open files" in text(pilot.app)
         await by_key(pilot, "runs.failures")
         assert "f11               goes back: f12 there walks" in text(pilot.app)
     async with at(demo, (), LARGE, using) as pilot:

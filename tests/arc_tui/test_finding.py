@@ -58,7 +58,7 @@ def test_as_json_each_run_stands_once_and_the_limit_is_kept(db: Path) -> None:
 def test_a_text_that_no_run_says_is_a_no(db: Path) -> None:
     result = asked(db, "cancelled")
     assert (result.return_value, result.stdout) == (1, "")
-    assert "No runs say 'cancelled'." in result.stderr
+    assert "No runs match 'cancelled'." in result.stderr
 
 
 def test_runs_of_held_out_tasks_are_found_only_when_asked_for(db: Path) -> None:

@@ -47,7 +47,7 @@ def test_ls_leaves_them_out_and_says_how_many(db: Path) -> None:
     result = run(db, "ls")
     assert len(result.stdout.splitlines()) == 1 + 9
     assert "2 runs of held-out tasks hidden (--include-held-out shows them)" in result.stderr
-    assert "9 runs, 9 failed" in result.stderr
+    assert "9 runs · 9 failed" in result.stderr
     assert len(as_json(db, "ls", "--all")) == 9
     every = run(db, "ls", ASKED)
     assert len(every.stdout.splitlines()) == 1 + 11
@@ -152,7 +152,8 @@ async def test_a_database_of_nothing_else_is_not_called_empty(db: Path) -> None:
     app = ArcApp(db)
     async with app.run_test(size=(120, 24)) as pilot:
         await settle(pilot)
-        assert "2 runs of held-out tasks hidden; H shows them" in drawn(app)
+        assert "2 runs of held-out tasks hidden." in drawn(app)
+        assert "H   show them" in drawn(app)
 
 
 async def test_without_such_tasks_the_key_is_not_offered(tmp_path: Path) -> None:

@@ -221,7 +221,7 @@ async def test_an_agent_with_the_real_exporter_fills_in_on_an_open_screen(
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await settle(pilot)
         await pilot.press("escape")  # what is offered where there are no runs
-        await until(pilot, "no runs here yet")
+        await until(pilot, "No runs yet.")
         with agent_sending_to(listener.address) as agent:
             await until(pilot, "question 0")
             assert " ●" in text(app)

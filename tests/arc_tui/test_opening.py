@@ -67,7 +67,7 @@ async def test_where_nothing_is_the_demo_is_offered_and_the_reason_said(
     folder: Path, tmp_path: Path
 ) -> None:
     async with offered(tmp_path) as (pilot, screen):
-        assert "no session of Claude Code or Codex" in text(pilot.app)
+        assert "No agent sessions or traces found for" in text(pilot.app)
         assert [option.answer for option in pilot.app.screen.query_one(Choices).choices] == [DEMO]
         await pilot.press("enter")
         await settle(pilot)

@@ -37,7 +37,7 @@ def db(six_runs: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(six_runs, tmp_path / "arc.db"))
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
 async def test_the_screen_looks_like_this(db: Path, size: tuple[int, int]) -> None:
     async with opened(db, size) as (pilot, _):
         matches_golden(pilot.app, f"runs_{size[0]}x{size[1]}")
@@ -59,7 +59,7 @@ async def test_an_empty_database_offers_what_is_here_and_else_says_what_to_do(
 ) -> None:
     async with opened(tmp_path / "new.db", (80, 24)) as (pilot, screen):
         shown = text(pilot.app)
-        assert "what shall be opened?" in shown
+        assert "╭─ open ─" in shown
         assert "a leaking kettle, and a question" in shown
         await pilot.press("escape")
         await settle(pilot)
@@ -87,7 +87,7 @@ async def test_no_offer_stands_before_files_that_were_named(tmp_path: Path, fold
     app = ArcApp(tmp_path / "new.db", imports=(folder / "run.jsonl",))
     async with app.run_test() as pilot:
         await settle(pilot)
-        assert "what shall be opened?" not in text(app)
+        assert "╭─ open ─" not in text(app)
 
 
 def listed(screen: RunsScreen) -> tuple[RunRow, ...]:
@@ -119,14 +119,15 @@ async def test_the_filter_takes_a_query_and_says_in_its_line_what_it_cannot_read
         assert names(screen) == ["26/1", "7/0", "9/0"]
         await pilot.press(*" (")
         await settle(pilot)
-        assert "the query ends (at character 12)" in rows(pilot.app)[-2]
+        assert "missing term at the end (at character 12)" in rows(pilot.app)[-2]
+        assert " filter outcome:f (" in rows(pilot.app)[-3]
         assert names(screen) == ["26/1", "7/0", "9/0"]
         await pilot.press("enter")
         assert screen.prompt.display
         await pilot.press(*"tag:h)")
         await settle(pilot)
         assert names(screen) == ["26/1"]
-        assert "the query ends" not in text(pilot.app)
+        assert "missing term" not in text(pilot.app)
         await pilot.press("enter")
         assert screen.table.has_focus
 
@@ -136,7 +137,7 @@ async def test_a_filter_that_cannot_be_read_is_told_where_no_line_is_open(db: Pa
         screen.arrangement = Arrangement(words="tag:lop")
         await settle(pilot)
         assert len(names(screen)) == 6
-        assert "there is no class 'lop'" in text(pilot.app)
+        assert "unknown class 'lop'" in text(pilot.app)
 
 
 async def test_f_shows_failed_runs_only(db: Path) -> None:
@@ -151,7 +152,7 @@ async def test_a_filter_that_matches_nothing_says_how_to_get_out(db: Path) -> No
     async with opened(db) as (pilot, screen):
         screen.arrangement = Arrangement(words="nowhere")
         await settle(pilot)
-        assert "no run says nowhere; esc shows all" in text(pilot.app)
+        assert "No runs match 'nowhere'." in text(pilot.app)
 
 
 async def test_s_sorts_and_the_cursor_stays_on_its_run(db: Path) -> None:
@@ -170,11 +171,39 @@ async def test_v_shows_other_columns(db: Path) -> None:
         head = rows(pilot.app)[2]
         assert all(name in head for name in ("tokens", "cost", "time", "shape"))
         await pilot.press("v")
-        assert all(name in rows(pilot.app)[2] for name in ("variant", "model", "fidelity"))
+        head = rows(pilot.app)[2]
+        assert all(name in head for name in ("fidelity", "title"))
+        assert "variant" not in head
+        assert "model" not in head
 
 
-async def test_the_failures_hide_in_a_narrow_terminal_until_they_are_asked_for(db: Path) -> None:
+async def test_sorted_by_outcome_the_failed_are_first_and_the_unknown_last(db: Path) -> None:
+    async with opened(db) as (pilot, screen):
+        await pilot.press("s")
+        await settle(pilot)
+        assert "sorted by outcome" in rows(pilot.app)[1]
+        marks = [line[2:4].strip() for line in rows(pilot.app)[3:9]]
+        assert marks == ["✗", "✗", "✗", "✓!", "✓", "·"]
+        assert [row.outcome for row in listed(screen)][-1] == "unknown"
+
+
+async def test_an_error_of_the_filter_is_whole_under_it_in_a_small_terminal(db: Path) -> None:
     async with opened(db, (80, 24)) as (pilot, _):
+        await pilot.press("slash", *"outcme:failed")
+        await settle(pilot)
+        query, *error = (line.strip() for line in rows(pilot.app)[-4:-1])
+        assert query == "filter outcme:failed"
+        assert " ".join(error) == (
+            "unknown field 'outcme' (at character 1); did you mean 'outcome'?"
+            " To search messages, put the text in quotes."
+        )
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 24)])
+async def test_the_failures_hide_in_a_small_terminal_until_they_are_asked_for(
+    db: Path, size: tuple[int, int]
+) -> None:
+    async with opened(db, size) as (pilot, _):
         assert "failures of" not in text(pilot.app)
         await pilot.press("p")
         assert "failures of 6 runs ─" in text(pilot.app)

@@ -102,7 +102,7 @@ async def test_the_list_of_runs_stays_and_can_be_read_again(
             await until(pilot, SAID)
             await stopped(pilot, endless)
             assert isinstance(pilot.app.screen, RunsScreen)
-            assert "nothing was read; r reads the runs" in text(pilot.app)
+            assert "Loading stopped." in text(pilot.app)
             patched.undo()
             await pilot.press("r")
             await settle(pilot)

@@ -269,7 +269,7 @@ def test_a_mistake_is_told_in_a_sentence(db: Path, tmp_path: Path) -> None:
         demo(db, "nope", "--on", CLASS)
     with pytest.raises(BadEdit, match=r"no file 'v99\.md', and no edit of that name is kept"):
         demo(db, "v99.md", "--on", CLASS)
-    with pytest.raises(BadQuery, match=r"no class 'lop' \(at character 1\); did you mean 'loop'"):
+    with pytest.raises(BadQuery, match=r"class 'lop' \(at character 1\); did you mean 'loop'"):
         demo(db, str(V4), "--on", "class:lop")
     with pytest.raises(NotFound, match="no run that matches"):
         demo(db, str(V4), "--on", "nothing-like-it")

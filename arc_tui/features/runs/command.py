@@ -1,4 +1,4 @@
-"""`arc ls`: the runs, one line each. `arc search`: the runs that say a text, and where."""
+"""`arc ls`: the runs, one line each. `arc search`: the runs that contain a text, and where."""
 
 from __future__ import annotations
 
@@ -47,9 +47,11 @@ from taxonomy.query.listing import RunRow, run_order, runs_at
 
 @click.command()
 @click.argument("query", nargs=-1)
-@click.option("--all", "every", is_flag=True, help="Every recording of a run, not the fullest.")
+@click.option(
+    "--all", "every", is_flag=True, help="Show every recording of a run, not only the fullest."
+)
 @limit_option
-@click.option("--sort", metavar="[-]COLUMN", help="Sort by a column; `-cost`: the highest first.")
+@click.option("--sort", metavar="[-]COLUMN", help="Sort by a column; `-cost`: highest first.")
 @click.option("--columns", metavar="A,B,…", help="Show these columns (`arc help columns`).")
 @held_out_option
 @json_option
@@ -64,10 +66,10 @@ def ls(
     as_json: bool,
     db: Path | None,
 ) -> int:
-    """List the runs that match QUERY, as in `outcome:failed tag:loop cost>0.5`.
+    """List runs matching QUERY, as in `outcome:failed tag:loop cost>0.5`.
 
-    `arc help query` explains the query language. A plain word is looked for in the row of a run,
-    a "quoted text" in its messages. In a shell, quote the whole query.
+    `arc help query` explains the query language. A plain word matches the columns of a run, a
+    "quoted text" its messages. In a shell, quote the whole query.
     """
     shown = tuple(map(_column, columns.split(","))) if columns else PRINTED
     by = None if sort is None else _column(sort.removeprefix("-"))
@@ -97,7 +99,7 @@ def ls(
     cost, complete = total_cost(rows)
     failed = sum(row.outcome == "failed" for row in rows)
     usd = format.usd(cost, complete=complete) if cost is not None else "unknown"
-    click.echo(f"{format.count(len(rows), 'run')}, {failed} failed, cost {usd}", err=True)
+    click.echo(f"{format.count(len(rows), 'run')} · {failed} failed · cost {usd}", err=True)
     return 0
 
 
@@ -114,18 +116,18 @@ def _column(name: str) -> Column:
 MOST = 50
 
 FOUND = [BY_ID[each] for each in ("trace", "run", "title", "task", "trial", "outcome", "source_id")]
-"""What `arc search --json` says of a run."""
+"""The columns of a run in `arc search --json`."""
 
 
 class FoundRun(Struct, frozen=True, kw_only=True):
-    """A run that says the text; `step` is None where that is part of no step."""
+    """A run that contains the text; `step` is None where that is part of no step."""
 
     row: RunRow
     step: int | None
     excerpt: str
 
     def as_json(self) -> dict[str, Any]:
-        """What `arc search --json` says of it."""
+        """One match of `arc search --json`."""
         return json_of(self.row, FOUND) | {"step": self.step, "excerpt": self.excerpt}
 
 
@@ -167,7 +169,11 @@ def build_found(
 @click.command()
 @click.argument("text", nargs=-1, required=True)
 @click.option(
-    "--limit", type=click.IntRange(1), default=MOST, show_default=True, help="At most so many rows."
+    "--limit",
+    type=click.IntRange(1),
+    default=MOST,
+    show_default=True,
+    help="At most this many rows.",
 )
 @click.option(
     "--on", "query", default="", metavar="QUERY", help="Only in these runs, as in `arc ls`."
@@ -183,9 +189,9 @@ def find(
     as_json: bool,
     db: Path | None,
 ) -> int:
-    """Find the runs that say TEXT, from the beginning of a word on, case aside.
+    """List runs that contain TEXT, starting at a word, ignoring case.
 
-    Looks through prompts, messages, reasoning, tool arguments, results and errors.
+    Searches prompts, messages, reasoning, tool arguments, results and errors.
     """
     wanted = " ".join(text)
     with open_store(db) as store:
@@ -193,10 +199,10 @@ def find(
     if as_json:
         print_json([run.as_json() for run in found.runs])
     elif found.runs:
-        headings = ["", *(column.heading for column in IDENTITY), "step", "says"]
+        headings = ["", *(column.heading for column in IDENTITY), "step", "text"]
         print_list(console(), headings, [_finding_cells(run) for run in found.runs])
     else:
-        click.echo(f"No runs say '{format.one_line(wanted)}'.", err=True)
+        click.echo(f"No runs match '{format.one_line(wanted)}'.", err=True)
     if found.more:
         click.echo(f"First {limit} shown. Try: --limit {10 * limit}", err=True)
     return 0 if found.runs else 1

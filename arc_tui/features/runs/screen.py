@@ -59,16 +59,23 @@ if TYPE_CHECKING:
     from arc_tui.features.runs.offers import Offer
 
 
-NARROW = 100
-"""Below this many columns the failures hide behind the table."""
+WIDE, BROAD = 100, 150
+"""Columns from which on the failures are shown: under the runs, then at their right."""
+
+TALL = 30
+"""Rows from which on the failures have room under the runs."""
+
+ERRORS = 3
+"""Errors of an import that are shown; the summary counts all."""
 
 
 class RunsScreen(Watching):
-    """Runs at the left, failures at the right."""
+    """The runs, and the failures under them or at their right."""
 
     CSS_PATH = "screen.tcss"
     HELP = "runs"
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (NARROW, "-wide")]
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (WIDE, "-wide"), (BROAD, "-broad")]
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (TALL, "-tall")]
 
     BINDINGS = [
         Binding("slash", "filter", "filter", id="runs.filter", key_display="/",
@@ -246,7 +253,7 @@ class RunsScreen(Watching):
             self.ask(_waiting, self.Waiting, group="waiting")
         importing = self._import.is_running
         self.table.nothing = (
-            "no runs yet, the import goes on" if importing else nothing(view, self.key_of)
+            "No runs yet. The import is running." if importing else nothing(view, self.key_of)
         )
         self.table.border_title = title(view.arrangement)
         self.query_one("#head", Headline).left = headline(view, self.key_of)
@@ -277,7 +284,7 @@ class RunsScreen(Watching):
     def import_path(self, path: Path) -> None:
         """Import a file or a folder, and open what comes of it where that is one run."""
         if self._import.is_running:
-            self.say("an import is under way")
+            self.say("An import is already running.")
         else:
             self._import.waiting = (path,)
             self._start_import()
@@ -293,7 +300,7 @@ class RunsScreen(Watching):
     def after_stop(self) -> None:
         self._reading.cancel()
         if self.view is EMPTY:
-            self.table.nothing = f"nothing was read; {self.key_of('runs.refresh')} reads the runs"
+            self.table.nothing = f"Loading stopped.\n\n{self.key_of('runs.refresh')}   load runs"
         super().after_stop()
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
@@ -321,8 +328,8 @@ class RunsScreen(Watching):
         self._import.finish()
         self.bar.display = False
         self.load()
-        for words in event.errors:
-            self.say(words, severity="error")
+        for error in event.errors[:ERRORS]:
+            self.say(error, severity="error")
         self.say(event.summary)
         if event.fruitless and self.is_current:
             self.app.post_message(self.Missed())
@@ -352,14 +359,14 @@ class RunsScreen(Watching):
 
     def on_run_table_marked(self, event: RunTable.Marked) -> None:
         if event.trace:
-            self.say(f"marked; {self.key_of('runs.compare')} on another run compares the two")
+            self.say(f"Marked. {self.key_of('runs.compare')} on another run compares them.")
 
     def action_compare(self) -> None:
         if self.table.at:
             self.post_message(OpenCompare(self.table.at))
         else:
-            shown = f"{self.key_of('runs.back')} shows all runs"
-            self.say(f"no run here to compare; {shown}, {self.key_of('runs.here')} opens others")
+            back, here = self.key_of("runs.back"), self.key_of("runs.here")
+            self.say(f"No run to compare. {back} shows all runs, {here} opens files.")
 
     def action_here(self) -> None:
         """Offer what is here, once it is known."""
@@ -380,7 +387,7 @@ class RunsScreen(Watching):
         self.table.next_columns()
 
     def action_panel(self) -> None:
-        """The panel hides in a narrow terminal until it is asked for, else the other way."""
+        """Show the panel in a small terminal, hide it in a larger one, and the other way."""
         self.toggle_class("-toggled")
 
     def action_queue(self, blind: bool) -> None:

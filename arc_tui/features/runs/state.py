@@ -118,15 +118,19 @@ class ImportFinished(Message):
     def summary(self) -> str:
         """What came of it, in one line."""
         if self.report is None:
-            return "the import was stopped; what was read before is kept"
+            return "Import stopped. Traces imported so far are saved."
         if not self.report.files and not self.report.skipped:
-            return "the rules have looked at every run"
-        traces = sum(len(file.traces) for file in self.report.files)
+            return "All runs analysed."
         same = sum(file.duplicates for file in self.report.files)
-        known = f", {same} known already" if same else ""
+        new = sum(len(file.traces) for file in self.report.files) - same
         skipped = len(self.report.skipped)
-        passed = f", {format.count(skipped, 'file')} skipped" if skipped else ""
-        return f"{format.count(traces, 'trace')} imported{known}{passed}"
+        parts = [
+            f"Imported {format.count(new, 'trace')}",
+            f"{same} already imported" if same else "",
+            f"{format.count(skipped, 'file')} skipped: not a known trace format" if skipped else "",
+            format.count(len(self.errors), "error") if self.errors else "",
+        ]
+        return " · ".join(filter(None, parts))
 
 
 class ImportJob:

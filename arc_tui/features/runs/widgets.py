@@ -28,7 +28,7 @@ from arc_tui.ui.list import RowList
 from arc_tui.ui.styles import StyledWidget
 from arc_tui.views.columns import GAP, NAME, SETS, WHY, Layout, layout, mark
 from arc_tui.views.failures import NOT_AGENTS, bar_cells
-from arc_tui.views.runs import EMPTY, Listed
+from arc_tui.views.runs import LOADING, Listed
 from replay.store.handle import now_ns
 from taxonomy.failures import UNTAGGED, Bar, Pareto
 
@@ -88,8 +88,9 @@ class RunTable(RowList):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._columns: Layout = layout((), self.columns)
+        self._columns = Layout()
         self._requested: tuple[str, ...] = ()
+        self.nothing = LOADING
 
     @property
     def row_count(self) -> int:
@@ -111,17 +112,18 @@ class RunTable(RowList):
             return
         at = self._run(old, self.cursor)
         self._requested = ()
-        self._lay_out()
+        self.rows_changed()
         if at in new.traces:
             self.cursor = new.traces.index(at)
         self._ask_for_rows()
 
     def watch_columns(self) -> None:
-        self._lay_out()
-
-    def _lay_out(self) -> None:
-        self._columns = layout(self.listed.first_page, self.columns)
         self.rows_changed()
+
+    @override
+    def rows_changed(self) -> None:
+        self._columns = layout(self.listed.first_page, self.columns, self.row_width - MARK)
+        super().rows_changed()
 
     @override
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
@@ -143,13 +145,15 @@ class RunTable(RowList):
 
     @override
     def draw_head(self, line: int, width: int) -> Text:
+        del line, width
         text = Text(" " * MARK)
-        for column, heading in self._columns.cells(None, width - MARK):
+        for column, heading in self._columns.cells(None):
             chosen = column.id == self.sorted_by
             text.append(heading, "bold underline" if chosen else "").append(" " * GAP)
         return text
 
     def draw(self, index: int, width: int) -> Text:
+        del width  # known by the columns
         row = self.listed.rows.get(self.listed.traces[index])
         if row is None:
             return Text(" " * MARK + NOT_READ)
@@ -159,7 +163,7 @@ class RunTable(RowList):
             (f"{mark(row).plain:<{MARK - 1}}", self.style_of(warned)),
         )
         quiet = self.style_of("quiet")
-        for column, cell in self._columns.cells(row, width - MARK):
+        for column, cell in self._columns.cells(row):
             strong = (column is WHY and row.outcome == "failed") or column is NAME
             text.append(cell, "" if strong else quiet).append(" " * GAP)
         return text
@@ -187,7 +191,10 @@ class RunTable(RowList):
 
 
 LABEL = 20
-"""The widest label at a usual width of the panel; a longer one is cut with `…`."""
+"""The widest label at the right of the runs; a longer one is cut with `…`."""
+
+BARS = 60
+"""The longest bar under the runs, where labels are whole."""
 
 
 class ParetoPanel(VerticalScroll, StyledWidget, can_focus=False):
@@ -201,7 +208,8 @@ class ParetoPanel(VerticalScroll, StyledWidget, can_focus=False):
         "quiet": "$quiet",
     }
 
-    pareto: reactive[Pareto] = reactive(EMPTY.pareto, repaint=False)
+    pareto: reactive[Pareto | None] = reactive(None, repaint=False)
+    """None while the runs are loading."""
 
     def on_mount(self) -> None:
         self.mount(Static(markup=False))
@@ -223,12 +231,15 @@ class ParetoPanel(VerticalScroll, StyledWidget, can_focus=False):
         """The panel's lines at a width."""
         counted = self.pareto
         quiet = self.style_of("quiet")
+        if counted is None:
+            return [Text(LOADING, quiet)]
         if not counted.failed:
-            return [Text("no failed runs", quiet)]
+            return [Text("No failed runs.", quiet)]
         bars = counted.all_bars
         most = max([bar.count for bar in bars] + [counted.untagged])
-        label = min(max([len(bar.label) for bar in bars] + [len(UNTAGGED)]), LABEL)
-        room = width - label - len(str(most)) - 3
+        widest = max(LABEL, width - BARS)
+        label = min(max([len(bar.label) for bar in bars] + [len(UNTAGGED)]), widest)
+        room = min(width - label - len(str(most)) - 3, BARS)
         lines = [self._bar(bar, most, label, room, "tagged") for bar in counted.bars]
         if counted.apart:
             lines += [Text(), Text(NOT_AGENTS, quiet)]
@@ -236,9 +247,10 @@ class ParetoPanel(VerticalScroll, StyledWidget, can_focus=False):
         if counted.untagged:
             blocks = "░" * len(format.bar(counted.untagged / most, room))
             lines.append(_line(UNTAGGED, label, (blocks, quiet), counted.untagged))
-        lines += [Text(), Text("█ tagged  ▒ suggested by a rule", quiet)]
+        lines += [Text(), Text("█ tag  ▒ suggested tag", quiet)]
         if counted.unknown:
-            lines.append(Text(f"{counted.unknown} of unknown outcome left out", quiet))
+            unknown = format.count(counted.unknown, "run")
+            lines.append(Text(f"{unknown} with unknown outcome not counted", quiet))
         return lines
 
     def _bar(self, bar: Bar, most: int, label: int, room: int, style: str) -> Text:
@@ -273,16 +285,17 @@ class ImportBar(StyledWidget):
         line = Text.assemble(
             ("━" * full, self.style_of("done")),
             ("━" * (BAR - full), self.style_of("left")),
-            f"  {self._what()} · {format.count(self.traces, 'trace')} so far",
+            f"  {self._what()}",
         )
         ends = stops(self.screen, "runs.back", stopping=self.stopping)
         return spread(line, Text(ends), self.size.width)
 
     def _what(self) -> str:
         if self.path == "diagnosis":
-            return f"looking for breaks, {self.done} of {self.total}"
+            return f"Analysing run {min(self.done + 1, self.total)} of {self.total}"
         name = format.cut(format.one_line(PurePath(self.path).name or self.path), 40)
-        return f"importing {name}, file {self.done + 1} of {max(self.total, 1)}"
+        done = f"{self.done + 1} of {max(self.total, 1)}"
+        return f"Importing file {done} · {name} · {format.count(self.traces, 'trace')}"
 
 
 ALL, DEMO = ".", "arc demo"
@@ -290,13 +303,12 @@ ALL, DEMO = ".", "arc demo"
 
 
 def offers_dialog(offers: tuple[Offer, ...], folder: Path) -> AskBox:
-    """Asks what is to be opened of a folder."""
+    """Asks which file of a folder to open."""
     where = format.one_line(str(folder))
-    nothing = f"no session of Claude Code or Codex in {where}, and no trace in it"
     return AskBox(
-        "what shall be opened?",
-        "" if offers else nothing,
-        hint="or the path of a file or a folder",
+        "open",
+        "" if offers else f"No agent sessions or traces found for {where}.",
+        hint="path of a file or folder",
         choices=options(offers, folder),
     )
 
@@ -312,8 +324,8 @@ def options(offers: tuple[Offer, ...], folder: Path) -> list[Option]:
         for offer, text in zip(offers, words, strict=True)
     ]
     if sum(Path(offer.path).is_relative_to(folder) for offer in offers) > 1:
-        rows.append((ALL, "this folder", "", "every trace in it"))
-    rows.append((DEMO, "the demo", "", "bundled runs and a built-in model: no key, no network"))
+        rows.append((ALL, "this folder", "", "all traces in it"))
+    rows.append((DEMO, "the demo", "", "bundled runs and a demo model: no key, no network"))
     formats, ages = (max(map(len, column)) for column in list(zip(*rows, strict=True))[1:3])
     return [
         Option(answer, about, f"{name:<{formats}}  {age:<{ages}}")
