@@ -211,7 +211,8 @@ def list_(
         names = ["", "id", "task", "trial", "outcome", "step", "class", "attribution", "by", "why"]
         print_list(console(), names, [_cells(row) for row in limited(found, limit)])
     else:
-        click.echo(f"No tags match '{' '.join(query)}'." if query else "No tags yet.", err=True)
+        asked = format.one_line(" ".join(query))
+        click.echo(f"No tags match '{asked}'." if query else "No tags yet.", err=True)
 
 
 @click.command()

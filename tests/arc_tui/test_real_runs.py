@@ -148,8 +148,10 @@ def printed(print_view: Callable[..., None], *shown: TraceView | StepView) -> st
 
 def parsed(line: str) -> str:
     """The command of the line, all of its words understood."""
-    context = click.Context(cli, info_name="arc")
-    name, command, words = cli.resolve_command(context, shlex.split(line)[1:])
+    context, words, name = click.Context(cli, info_name="arc"), shlex.split(line)[1:], None
+    command: click.Command | None = cli
+    while isinstance(command, click.Group):
+        name, command, words = command.resolve_command(context, words)
     assert name is not None
     assert command is not None
     command.make_context(name, words, parent=context)

@@ -137,7 +137,7 @@ def test_the_demo_opens_a_run_tags_it_replays_it_and_leaves_the_terminal_as_it_w
     terminal.type("q")
     left = terminal.wait(lambda screen: "break?" not in screen and at_prompt(screen))
     assert "Traceback" not in left
-    terminal.type(f"{sys.executable} -m arc_tui --db demo.db tags many-wishes", "Enter")
+    terminal.type(f"{sys.executable} -m arc_tui --db demo.db tag list many-wishes", "Enter")
     said = terminal.wait(lambda screen: "tag  fbeb" in screen)
     assert "halluc" in said
     assert all(len(line) <= 160 for line in said.splitlines())
@@ -169,7 +169,7 @@ def test_a_file_is_imported_opened_tagged_and_replayed_and_the_terminal_is_as_it
         assert "Traceback" not in left
         assert terminal.settings() == before
         assert terminal.state() == state
-        terminal.type(f"{command()} tags", "Enter")
+        terminal.type(f"{command()} tag list", "Enter")
         assert "halluc" in terminal.wait(lambda screen: "tag  fbeb" in screen)
     finally:
         terminal.close()
@@ -188,7 +188,7 @@ def test_what_is_typed_before_the_app_is_there_opens_and_tags_a_run(
         terminal.type("Enter", "t", "h", "q")
         terminal.wait(at_prompt)
         database = "demo.db" if opens == "demo" else "arc.db"
-        terminal.type(f"clear; {command()} --db {database} tags", "Enter")
+        terminal.type(f"clear; {command()} --db {database} tag list", "Enter")
         assert "halluc" in terminal.wait(lambda screen: "tag  " in screen)
     finally:
         terminal.close()

@@ -250,6 +250,14 @@ def said_by(words: list[str], path: Path) -> str:
     return done.stdout + done.stderr
 
 
+def _without_tabs(said: str) -> str:
+    """What a pipe gets, without the tabs between the columns of a list: each of its rows has as
+    many as its head."""
+    lines = said.splitlines(keepends=True)
+    tabs = next((line.count("\t") for line in lines if "\t" in line), 0)
+    return "".join(line.replace("\t", "") if line.count("\t") == tabs else line for line in lines)
+
+
 def rows(commands_tried: int | None = None) -> Iterator[Row]:
     """What reached the terminal, of all that every command says."""
     with tempfile.TemporaryDirectory() as folder:
@@ -282,6 +290,7 @@ def leaking(words: tuple[str, ...], command: click.Command, path: Path) -> tuple
             with tempfile.TemporaryDirectory() as folder, terminal(attached, Path(folder)):
                 said = said_by([*words, *call], copy)
             tried += 1
-            if "Traceback" in said or obeyed(said) or "‹" in said:
-                found.append(f"{' '.join(words)} {call!r}: {obeyed(said)!r} {said[-600:]!r}")
+            harm = obeyed(said if attached else _without_tabs(said))
+            if "Traceback" in said or harm or "‹" in said:
+                found.append(f"{' '.join(words)} {call!r}: {harm!r} {said[-600:]!r}")
     return found, tried
