@@ -137,6 +137,14 @@ def refuse_unfinished(ended: str | None) -> None:
         raise ModelRefused(f"not finished: {ended}")
 
 
+def inconclusive(status: str) -> ArcError:
+    """Why a bisection that ended on `budget`, or on samples that are all `censored`, has no answer:
+    neither yes nor no, so exit code 2."""
+    if status == "censored":
+        return ArcError("no usable sample", "the output above gives the reason")
+    return ArcError("inconclusive: sample limit reached", "Try: --max-samples N")
+
+
 def refuse_unanswered(*, wanted: bool, answers: int) -> None:
     """Raises ModelRefused where answers were `wanted` and none came: each request was declined,
     and what was shown says why. That is no answer, and so no "no"."""

@@ -87,7 +87,7 @@ def _phrase(told: Arm, found: Sequence[Rollout]) -> str:
     return f"saved {told.n - told.bad} of {told.n}{censored}"
 
 
-Status: TypeAlias = Literal["validated", "refuted", "inconclusive"]
+Status: TypeAlias = Literal["confirmed", "refuted", "inconclusive"]
 
 
 class Arm(Struct, frozen=True, kw_only=True):
@@ -123,7 +123,7 @@ class Trial(Struct, frozen=True, kw_only=True):
         if not self.control.n or not self.fixed.n or not self.control.mostly:
             return "inconclusive"
         if self.p <= ALPHA:
-            return "inconclusive" if self.fixed.mostly else "validated"
+            return "inconclusive" if self.fixed.mostly else "confirmed"
         little = effect_probability(*self._counts) <= ALPHA
         return "refuted" if little else "inconclusive"
 

@@ -196,7 +196,7 @@ SAVED = "tool=refund_order, args.amount=8150"
 async def letting_go_on(db: Path) -> AsyncIterator[Pilot[None]]:
     """The steps of a run, one run from each to go on under a fix that reads an order again."""
     screen = StepsScreen(db, key(db, LONG))
-    screen.request = structs.replace(screen.request, oracle="recoverable", fix=AGAIN, samples=1)
+    screen.request = structs.replace(screen.request, detector="recoverable", fix=AGAIN, samples=1)
     async with opening.opened(screen) as pilot:
         yield pilot
 
@@ -295,7 +295,7 @@ async def test_x_stops_the_search_for_a_step_and_what_was_answered_is_asked_no_s
     db: Path, api: MessagesApi, server: Server
 ) -> None:
     screen = StepsScreen(db, key(db, LONG))
-    screen.request = structs.replace(screen.request, oracle="belief", model=MODEL)
+    screen.request = structs.replace(screen.request, detector="belief", model=MODEL)
     async with opening.opened(screen) as pilot:
         await ask_until_held(pilot, server, "steps.run")
         await stop(pilot, "steps.stop")

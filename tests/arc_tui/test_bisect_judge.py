@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from arc_tui.commands import BISECT
-from replay.errors import ModelRefused, OfflineMiss
+from replay.errors import ArcError, ModelRefused, OfflineMiss
 from replay.models.demo import Demo
 from replay.store.handle import now_ns
 from taxonomy.calibration import approval
@@ -75,25 +75,25 @@ def test_the_first_step_scored_badly_is_named_and_that_no_model_was_asked(db: Pa
     assert result.return_value == 0
     lines = result.stdout.splitlines()
     assert lines[0].startswith(
-        "The first of 4 steps that the judge scores under 0.5 is 2 (message 5), scored 0.33: "
+        "First step that scores under 0.5: step 2 (message 5), scored 0.33: "
     )
     assert lines[1].startswith("demo, rule-based: no model was asked")
-    assert "What an oracle says is a hypothesis until it is tested." in lines
-    assert "what the judge says" in lines
+    assert "Not confirmed yet." in lines
+    assert "judge" in lines
 
 
 def test_where_none_is_the_lowest_is_said(db: Path) -> None:
     result = steps(db, TOUR)
     assert result.return_value == 1
-    assert result.stdout.startswith("The judge scores no step under 0.5: 7 steps scored.")
-    assert "The lowest score stands at step 4, scored 0.75: arguments grounded: no" in result.stdout
+    assert result.stdout.startswith("No step scores under 0.5: 7 steps scored.")
+    assert "Lowest score: step 4, scored 0.75: arguments grounded: no" in result.stdout
 
 
 def test_a_test_asks_the_step_again_and_the_recorded_answer_keeps_its_verdict(db: Path) -> None:
-    trial = as_json(steps(db, LOOP, "--confirm", "--json"))["trial"]
+    trial = as_json(steps(db, LOOP, "--confirm", "--json"))["confirmation"]
     assert trial["status"] == "refuted"
     assert trial["control"]["value"] > 0.5
-    assert trial["by"] == "scored under 0.5 by the judge demo, rule-based"
+    assert trial["detector"] == "scored under 0.5 by the judge demo, rule-based"
 
 
 @pytest.mark.parametrize(
@@ -128,27 +128,32 @@ def test_a_judge_is_asked_of_each_step_once_and_foreseen(db: Path, api: Messages
     assert "8 live calls at first" in first.stderr
     assert (api.asked, api.most_at_once) == (8, 8)
     again = steps(db, TOUR, "--model", MODEL, *JUDGED, "--json")
-    assert (api.asked, as_json(again)["kept"]) == (8, 8)
+    assert (api.asked, as_json(again)["cached"]) == (8, 8)
 
 
 def test_no_more_steps_are_asked_than_may_be(db: Path, api: MessagesApi) -> None:
-    view = as_json(steps(db, TOUR, *LIVE, *JUDGED, "--max-samples", "3", "--json"))
+    words = ("--detector", "judge", *LIVE, *JUDGED, "--max-samples", "3", "--json")
+    ended = CliRunner().invoke(
+        BISECT, ["steps", TOUR, *words, "--db", str(db)], standalone_mode=False
+    )
+    assert isinstance(ended.exception, ArcError)
+    assert str(ended.exception) == "inconclusive: sample limit reached; Try: --max-samples N"
+    view = as_json(ended)
     assert api.asked == 3
-    assert sum(row["asked"] for row in view["rows"]) == 3
+    assert sum(row["evaluated"] for row in view["rows"]) == 3
 
 
 def test_how_far_the_judge_may_be_trusted_stands_beside_its_word(
     db: Path, api: MessagesApi
 ) -> None:
     never = steps(db, TOUR, *LIVE, *JUDGED).stdout
-    assert "The judge gpt-judge was never calibrated" in never
-    assert "a look" in never
+    assert "Judge gpt-judge is not calibrated: accuracy unknown." in never
+    assert "1 score per step: not conclusive." in never
     by = ScoreSet(mode="step", model=JUDGE, rubric=RUBRICS["step"].version).by
     with open_ledger(db) as store:
         approval.keep(store, approval.gate(by, [approval.Pair(0.1, 0.9)], now_ns()))
     few = steps(db, TOUR, *LIVE, *JUDGED).stdout
-    assert "The judge gpt-judge did not pass its calibration (" in few
-    assert "do not trust its scores" in few
+    assert "Judge gpt-judge is not approved (" in few
 
 
 def test_a_step_it_scores_badly_is_tested_by_fresh_answers_that_it_judges(
@@ -157,9 +162,9 @@ def test_a_step_it_scores_badly_is_tested_by_fresh_answers_that_it_judges(
     view = as_json(steps(db, TOUR, *LIVE, *JUDGED, "--confirm", "-k", "4", "--json"))
     assert view["first_bad"] is not None
     judged = len(server.judge.seen)
-    assert view["asked"] == api.asked
+    assert view["calls"] == api.asked
     assert api.asked - judged == 8, "four of each arm"
-    assert "by the judge gpt-judge" in view["trial"]["by"]
+    assert "by the judge gpt-judge" in view["confirmation"]["detector"]
 
 
 # --- of answers

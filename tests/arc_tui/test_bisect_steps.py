@@ -74,11 +74,11 @@ def test_the_first_line_names_the_step_and_the_last_the_next_command(db: Path) -
     lines = result.stdout.splitlines()
     assert result.return_value == 0
     assert lines[0] == (
-        "Belief left the world at step 4 (message 9): amount 7500 stands in nothing it saw."
+        "First contradiction: step 4 (message 9): amount 7500 stands in nothing it saw."
     )
     goes_on = f"bisect steps {TOUR} --detector contradiction --confirm"
     assert lines[-1] == f"next: arc --db {db} {goes_on}", "with the database it was given"
-    assert "to find it nobody was asked" in result.stdout
+    assert "from the recording: no model call" in result.stdout
     assert "nowhere in  system prompt, tool definitions, user message, 4 tool results" in (
         result.stdout
     )
@@ -99,7 +99,7 @@ def test_the_view_has_a_row_a_step_and_sources_with_their_places(db: Path) -> No
 def test_nothing_found_is_exit_code_1(db: Path) -> None:
     result = run(db, "shop-long-v8-0")
     assert result.return_value == 1
-    assert result.stdout.startswith("No step is known to contradict what it had been shown (24")
+    assert result.stdout.startswith("No contradiction found: 24 steps evaluated.")
 
 
 @needs_shared
@@ -119,24 +119,25 @@ def test_the_airline_run_is_named_with_its_two_sources(tmp_path: Path) -> None:
 
 def test_telling_the_fact_takes_the_failure_away(db: Path) -> None:
     result = run(db, TOUR, "--confirm")
-    assert "Validated: with the fix at step 4" in result.stdout
-    assert "0/8 against 8/8 without it (p < .001)" in result.stdout
-    assert "How such a run would have ended is not known." in result.stdout
+    assert (
+        "Confirmed at step 4: failure in 0/8 edited, 8/8 control (p < .001)."
+        " Outcome not evaluated.\n"
+    ) in result.stdout
     with open_ledger(db) as store:
         assert edits.find(store, "told at step 4").changes
-    assert as_json(run(db, TOUR, "--confirm", "--json"))["asked"] == 0
+    assert as_json(run(db, TOUR, "--confirm", "--json"))["calls"] == 0
 
 
 def test_a_fix_that_does_not_help_is_refuted_and_the_users_own_is_tried(
     db: Path, tmp_path: Path
 ) -> None:
-    refuted = as_json(run(db, LONG, "--confirm", "--json"))["trial"]
-    assert (refuted["status"], refuted["control"]["value"], refuted["fixed"]["value"]) == (
+    refuted = as_json(run(db, LONG, "--confirm", "--json"))["confirmation"]
+    assert (refuted["status"], refuted["control"]["value"], refuted["edited"]["value"]) == (
         "refuted", 1.0, 1.0
     )  # fmt: skip
     mine = constraint(tmp_path, "Read an order again before you change it.")
     view = as_json(run(db, LONG, "--confirm", "--fix", mine, "--json"))
-    assert (view["trial"]["status"], view["fix"]["name"]) == ("validated", "mine")
+    assert (view["confirmation"]["status"], view["fix"]["name"]) == ("confirmed", "mine")
 
 
 def test_what_comes_next_goes_on_from_the_step_with_the_edit_that_helped(db: Path) -> None:
@@ -147,9 +148,9 @@ def test_what_comes_next_goes_on_from_the_step_with_the_edit_that_helped(db: Pat
 
 
 def test_few_samples_prove_nothing(db: Path) -> None:
-    trial = as_json(run(db, TOUR, "--confirm", "-k", "3", "--json"))["trial"]
+    trial = as_json(run(db, TOUR, "--confirm", "-k", "3", "--json"))["confirmation"]
     assert trial["status"] == "inconclusive"
-    assert "more samples (-k) tell" in trial["sentence"]
+    assert "try more samples (-k)" in trial["sentence"]
 
 
 def test_a_fix_that_changes_nothing_there_is_refused(db: Path, tmp_path: Path) -> None:
@@ -169,7 +170,7 @@ def test_the_belief_is_wrong_before_the_act_is(db: Path) -> None:
     assert (view["first_bad"], view["scanned"], view["model"]) == (15, True, "demo, rule-based")
     assert view["facts"][0] == "total_cents of order_id 1047: 8150 from step 1"
     assert [each["role"] for each in view["sources"]] == ["believes", "observed"]
-    assert [row["asked"] for row in view["rows"][:2]] == [False, True]
+    assert [row["evaluated"] for row in view["rows"][:2]] == [False, True]
 
 
 def test_a_question_of_the_users_is_asked_instead(db: Path) -> None:
@@ -183,7 +184,7 @@ def test_what_it_would_ask_is_said_and_nothing_asked(db: Path) -> None:
     found = as_json(run(db, LONG, "--detector", "belief", "--confirm", "--estimate", "--json"))
     assert (found["estimate"]["calls"], found["test_calls"]) == (18, 16)
     assert found["facts"]
-    assert as_json(run(db, LONG, "--detector", "belief", "--json"))["kept"] == 0
+    assert as_json(run(db, LONG, "--detector", "belief", "--json"))["cached"] == 0
 
 
 @pytest.mark.parametrize(
@@ -225,10 +226,10 @@ def test_the_point_of_no_return_is_the_step_that_refunds(db: Path, tmp_path: Pat
     fix = constraint(tmp_path, "Never make up an amount. Read what an order cost before.")
     saved = ("--fix", fix, "--expect", "tool=refund_order, args.amount=12900", "-k", "3")
     view = as_json(run(db, TOUR, "--detector", "recoverable", *saved, "--json"))
-    assert view["sentence"].startswith("The point of no return is step 4: ")
+    assert view["sentence"].startswith("Last recoverable step: 4. ")
     row = view["rows"][4]
     assert (view["decisive"], row["decisive"], row["bad_of"], row["n"]) == (4, True, 0, 3)
-    assert sum(each["asked"] for each in view["rows"]) <= len(view["rows"])
+    assert sum(each["evaluated"] for each in view["rows"]) <= len(view["rows"])
 
 
 def test_the_runs_of_a_test_are_fresh_and_what_asks_afresh_later_does_not_meet_them(
@@ -239,7 +240,7 @@ def test_the_runs_of_a_test_are_fresh_and_what_asks_afresh_later_does_not_meet_t
     fix = constraint(tmp_path, "Never make up an amount. Read what an order cost before.")
     saved = ("--fix", fix, "--expect", "tool=refund_order, args.amount=12900", "-k", "3")
     view = as_json(run(db, TOUR, "--detector", "recoverable", *saved, "--confirm", "--json"))
-    assert view["trial"]["step"] == 4
+    assert view["confirmation"]["step"] == 4
     with open_ledger(db) as store:
         assert kept.next_range(store, view["trace"], "demo") == 2
 
@@ -249,7 +250,7 @@ def test_runs_that_the_tape_does_not_answer_say_nothing(db: Path, tmp_path: Path
     saved = ("--fix", fix, "--expect", "tool=refund_order, args.amount=12900", "-k", "1")
     view = as_json(run(db, TOUR, "--detector", "recoverable", *saved, "--json"))
     row = view["rows"][4]
-    assert (row["bad"], row["lost"]) == (None, 1)
+    assert (row["bad"], row["unusable"]) == (None, 1)
     assert "The tape does not answer get_order" in row["phrase"]
 
 
@@ -261,22 +262,25 @@ def test_why_the_runs_told_nothing_is_said_in_full_and_where_a_stub_helps(
     result = run(db, TOUR, "--detector", "recoverable", *saved, "--confirm")
     assert result.return_value == 1
     assert (
-        "From steps 0, 1, 2, 3, 4 no run came far enough: The tape does not answer get_order("
+        "From steps 0, 1, 2, 3, 4: no run came far enough: The tape does not answer get_order("
         'order_id="1039"): it was never recorded with these arguments.'
     ) in result.stdout
-    assert "No step was found, so there is nothing to test." in result.stdout
+    assert "No step found, so nothing to confirm." in result.stdout
     assert f"next: arc --db {db} replay {TOUR} --free --step 0 --edit " in result.stdout
 
 
 def test_a_read_of_another_moment_may_answer_the_runs(db: Path, tmp_path: Path) -> None:
     fix = constraint(tmp_path, "Read an order again before you change it.")
     saved = ("--fix", fix, "--expect", "tool=refund_order, args.amount=8150", "-k", "3")
-    strict = as_json(run(db, LONG, "--detector", "recoverable", *saved, "--json"))
+    given = ["steps", "--db", str(db), LONG, "--detector", "recoverable", *saved, "--json"]
+    ended = CliRunner().invoke(BISECT, given, standalone_mode=False)
+    assert isinstance(ended.exception, ArcError), "no usable sample: neither yes nor no"
+    strict = as_json(ended)
     loose = as_json(run(db, LONG, "--detector", "recoverable", *saved, "--allow-stale", "--json"))
     judged = [sum(row["n"] or 0 for row in view["rows"]) for view in (strict, loose)]
     assert judged[0] < judged[1]
-    assert loose["sentence"].startswith("The fix saves most runs from every step whose runs came")
-    assert "of steps 0, 1, 2, 3, 4, 5 nobody can tell" in loose["sentence"]
+    assert loose["sentence"].startswith("Recoverable from every step with enough usable")
+    assert "inconclusive: steps 0, 1, 2, 3, 4, 5." in loose["sentence"]
 
 
 def test_runs_are_foreseen_by_what_the_recorded_steps_asked(
@@ -290,7 +294,7 @@ def test_runs_are_foreseen_by_what_the_recorded_steps_asked(
     assert (found["estimate"]["most_calls"], found["test_calls"]) == (8 * 3 * 21, 2 * 3 * 21)
     assert api.asked == 0
     live = run(db, TOUR, *words, *LIVE, "500")
-    assert "about 6 of 8 steps, 3 runs from each, of at most 21 calls;" in live.stderr
+    assert "3 free runs from each of about 6 of 8 steps, at most 21 calls each ·" in live.stderr
     assert 0 < api.asked <= 8 * 3 * 21
 
 
@@ -320,7 +324,7 @@ LIVE = ("--model", MODEL, "--live", "--max-calls")
 
 def test_a_live_scan_says_before_what_it_asks_and_about_what(db: Path, api: MessagesApi) -> None:
     result = run(db, LONG, "--detector", "belief", *LIVE, "40")
-    assert "asked about total_cents of order_id 1047: 8150 from step 1" in result.stderr
+    assert "fact: total_cents of order_id 1047: 8150 from step 1" in result.stderr
     assert "18 live calls at first" in result.stderr
     assert "step 15 (message 25)" in result.stdout
     assert api.asked == 18
@@ -335,7 +339,7 @@ def test_a_scan_that_ran_into_its_limit_goes_on_where_it_stopped(
     result = run(db, LONG, "--detector", "belief", *LIVE, "40", "--json")
     assert api.asked == 18
     view = as_json(result)
-    assert (view["first_bad"], view["kept"], view["asked"]) == (15, 7, 11)
+    assert (view["first_bad"], view["cached"], view["calls"]) == (15, 7, 11)
 
 
 def test_without_live_a_missing_answer_is_an_error_that_names_its_step(
@@ -347,7 +351,7 @@ def test_without_live_a_missing_answer_is_an_error_that_names_its_step(
 
 
 def test_the_model_is_in_the_pool_so_that_another_thread_can_stop_it(db: Path) -> None:
-    request = BisectStepsRequest(trace=LONG, oracle="belief")
+    request = BisectStepsRequest(trace=LONG, detector="belief")
     with open_ledger(db) as store, request.model_pool(store) as models:
         *_, view = run_step_bisection(store, request, models)
     assert len(models.models) == 1

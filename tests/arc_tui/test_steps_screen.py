@@ -114,15 +114,15 @@ async def test_it_opens_with_the_step_that_the_rules_name(db: Path) -> None:
 async def test_a_tested_step_says_first_what_the_test_came_to(db: Path) -> None:
     async with opened(db, TOUR) as (pilot, screen):
         await press(pilot, "v")
-        assert screen.state.view.trial is not None
-        await looks_like(pilot, "steps_validated")
+        assert screen.state.view.confirmation is not None
+        await looks_like(pilot, "steps_confirmed")
 
 
 async def test_beliefs_are_asked_after_their_estimate(db: Path) -> None:
     async with opened(db, LONG) as (pilot, screen):
         await press(pilot, "right")
         await looks_like(pilot, "steps_ready")
-        assert screen.state.view.asked == 0
+        assert screen.state.view.calls == 0
         await press(pilot, "r")
         await looks_like(pilot, "steps_belief")
 
@@ -148,47 +148,47 @@ def airline(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 async def test_where_nothing_contradicts_it_says_what_to_try_next(db: Path) -> None:
     async with opened(db, CLEAN) as (pilot, screen):
-        assert rows(pilot.app)[1].startswith(" No step is known to contradict")
-        assert "f names the fact to ask about" in drawn(pilot.app)
+        assert rows(pilot.app)[1].startswith(" No contradiction found: ")
+        assert "f choose a fact to ask about" in drawn(pilot.app)
         assert screen.rows.cursor == 2
         await pilot.press("f")
-        await until(pilot, "which fact?")
+        await until(pilot, "fact to ask about")
         await type_in(pilot, "total_cents of order_id 1047")
-        await until(pilot, "what is it really?")
+        await until(pilot, "true value")
         await type_in(pilot, "0:total_cents")
         await settle(pilot)
-        assert (screen.state.phase, screen.request.oracle) == ("idle", "belief")
-        assert "about 1 fact at " in rows(pilot.app)[1]
+        assert (screen.state.phase, screen.request.detector) == ("idle", "belief")
+        assert "1 fact at " in rows(pilot.app)[1]
 
 
 async def test_an_answer_that_is_there_already_is_shown_without_asking(db: Path) -> None:
     with open_ledger(db) as store:
-        list(views_of(run_step_bisection, store, BisectStepsRequest(trace=LONG, oracle="belief")))
+        list(views_of(run_step_bisection, store, BisectStepsRequest(trace=LONG, detector="belief")))
     async with opened(db, LONG) as (pilot, screen):
         await press(pilot, "o")
-        assert "what the model believes at each step" in drawn(pilot.app)
+        assert "the model answers what the facts are at each step" in drawn(pilot.app)
         await press(pilot, "j", "enter")
         assert screen.state.phase == "done"
-        assert (screen.state.view.decisive, screen.state.view.asked) == (15, 0)
+        assert (screen.state.view.decisive, screen.state.view.calls) == (15, 0)
         assert screen.rows.cursor == 15
 
 
 async def test_few_answers_settle_nothing_and_more_may_be_asked_for(db: Path) -> None:
     async with opened(db, TOUR, samples=3) as (pilot, screen):
         await press(pilot, "v")
-        assert "Inconclusive at step 4: 0/3 with the fix against 3/3" in drawn(pilot.app)
-        assert "more samples (s) tell" in drawn(pilot.app)
-        assert "hypothesis until it is tested" in drawn(pilot.app)
+        assert "Inconclusive at step 4: failure in 0/3 edited, 3/3 control" in drawn(pilot.app)
+        assert "try more samples (s)" in drawn(pilot.app)
+        assert "Not confirmed yet." in drawn(pilot.app)
         await pilot.press("s")
-        await until(pilot, "how many samples?")
+        await until(pilot, "samples per arm")
         await type_in(pilot, "none")
         await until(pilot, "'none' is no number from 1 to 100")
         await type_in(pilot, "8")
-        await until(pilot, "v tests it: 8 as recorded, 8 with the fix")
-        assert screen.state.view.trial is None
+        await until(pilot, "v confirm: 8 samples per arm")
+        assert screen.state.view.confirmation is None
         await press(pilot, "v")
-        assert rows(pilot.app)[2].startswith(" Validated: with the fix at step 4")
-        assert "hypothesis until it is tested" not in drawn(pilot.app)
+        assert rows(pilot.app)[2].startswith(" Confirmed at step 4: ")
+        assert "Not confirmed yet." not in drawn(pilot.app)
 
 
 async def test_a_fix_that_does_not_help_is_refuted_and_another_one_is_taken(db: Path) -> None:
@@ -196,12 +196,12 @@ async def test_a_fix_that_does_not_help_is_refuted_and_another_one_is_taken(db: 
         edits.save(store, READ_FIRST)
     async with opened(db, LONG, samples=4) as (pilot, screen):
         await press(pilot, "v")
-        assert rows(pilot.app)[2].startswith(" Refuted: with the fix at step 16 it still shows")
-        assert "e tries another fix there" in drawn(pilot.app)
+        assert rows(pilot.app)[2].startswith(" Refuted at step 16: failure in ")
+        assert "e try another fix" in drawn(pilot.app)
         await press(pilot, "e")
         await type_in(pilot, "read first")
         await until(pilot, "constraint added to the system prompt: Never make up an amount")
-        assert screen.state.view.trial is None
+        assert screen.state.view.confirmation is None
         await press(pilot, "e", "enter")
         assert screen.request.fix is None
         assert "constraint added at step 16" in drawn(pilot.app)
@@ -235,22 +235,22 @@ async def test_the_point_of_no_return_of_a_fix_is_asked_for_what_it_needs(db: Pa
         edits.save(store, READ_FIRST)
     async with opened(db, TOUR, samples=2) as (pilot, screen):
         await press(pilot, "left")
-        assert "e chooses the fix, w says what a saved run does" in rows(pilot.app)[1]
+        assert "e choose the fix, w set what a recovered run does" in rows(pilot.app)[1]
         await press(pilot, "r")
         await type_in(pilot, "read first")
         await settle(pilot)
         await pilot.press("r")
-        await until(pilot, "what does a saved run do?")
+        await until(pilot, "what a recovered run does")
         await type_in(pilot, "tool=refund_order, argh.amount=12900")
         await until(pilot, "argh")
         assert pilot.app.screen.query_one(Input).value == "tool=refund_order, argh.amount=12900"
         await type_in(pilot, "tool=refund_order, args.amount=12900")
         await settle(pilot)
-        assert "go on with the fix, 2 runs from each of about " in drawn(pilot.app)
+        assert "with the fix, from each of about " in drawn(pilot.app)
         await press(pilot, "r")
-        assert rows(pilot.app)[1].startswith(" The point of no return is step 4: ")
+        assert rows(pilot.app)[1].startswith(" Last recoverable step: 4. ")
         assert screen.rows.cursor == 4
-        assert "v tests it: 2 runs as recorded" in drawn(pilot.app)
+        assert "v confirm: 2 runs per arm" in drawn(pilot.app)
 
 
 async def test_while_it_runs_it_says_how_far_it_is_and_stops(db: Path) -> None:
@@ -259,14 +259,14 @@ async def test_while_it_runs_it_says_how_far_it_is_and_stops(db: Path) -> None:
         screen.state = structs.replace(screen.state, phase="running")
         screen.post_message(JobProgressed(halfway))
         await settle(pilot)
-        assert rows(pilot.app)[1].startswith(" So far: Nothing found in ")
+        assert rows(pilot.app)[1].startswith(" So far: No contradiction found in ")
         assert " of 22 steps · " in rows(pilot.app)[-2]
         assert rows(pilot.app)[-2].endswith("x stops")
 
 
 def views(db: Path) -> list[StepsView]:
     """Every view of a search, in another database."""
-    request = BisectStepsRequest(trace=LONG, oracle="belief")
+    request = BisectStepsRequest(trace=LONG, detector="belief")
     with pytest.MonkeyPatch.context() as patch, open_ledger(":memory:") as store:
         patch.setattr("arc_tui.features.bisect_steps.run.BETWEEN_VIEWS_S", 0)
         with open_ledger(db) as source:
@@ -281,21 +281,21 @@ async def test_a_run_without_a_fact_says_which_key_names_one(tmp_path: Path) -> 
     async with opened(db, "shop-prefix-v6-0") as (pilot, screen):
         await press(pilot, "right")
         assert screen.state.phase == "failed"
-        assert "! f names one" in drawn(pilot.app)
+        assert "! Try: f" in drawn(pilot.app)
 
 
 async def test_the_rules_judge_at_once_and_who_judges_may_be_chosen(db: Path) -> None:
     async with opened(db, TOUR) as (pilot, screen):
-        screen.change_request(oracle="judge")
+        screen.change_request(detector="judge")
         await settle(pilot)
         await settle(pilot)
         assert screen.state.phase == "done"
-        assert "The judge scores no step under 0.5" in rows(pilot.app)[1]
-        assert "nobody asked" in rows(pilot.app)[-2]
+        assert "No step scores under 0.5" in rows(pilot.app)[1]
+        assert "no model call" in rows(pilot.app)[-2]
         await press(pilot, "J")
         await type_in(pilot, MODEL)
-        await until(pilot, f"r asks {MODEL}, at ")
-        assert screen.state.view.asked == 0
+        await until(pilot, f" calls to {MODEL}, ")
+        assert screen.state.view.calls == 0
 
 
 # --- live
@@ -326,25 +326,25 @@ async def test_a_server_is_asked_only_under_a_limit_and_what_it_said_is_kept(
 ) -> None:
     async with opened(db, LONG, model=MODEL) as (pilot, screen):
         await press(pilot, "right")
-        assert "within a limit asked for first" in drawn(pilot.app)
+        assert "needs a limit" in drawn(pilot.app)
         await pilot.press("r")
-        await until(pilot, "They go to http://127.0.0.1")
+        await until(pilot, "http://127.0.0.1")
         await press(pilot, "escape")
-        assert "ask again (r), and say what it may cost" in drawn(pilot.app)
+        assert "r run, with a limit" in drawn(pilot.app)
         assert api.asked == 0
         await pilot.press("r")
         await until(pilot, "what may it cost?")
         await type_in(pilot, "7 calls")
         await settle(pilot)
         assert screen.state.phase == "failed"
-        assert "What was answered is kept." in drawn(pilot.app)
+        assert "Completed calls are saved." in drawn(pilot.app)
         assert api.asked == 7
         await pilot.press("r")
         await until(pilot, "what may it cost?")
         await type_in(pilot, "40 calls")
         await settle(pilot)
         assert screen.state.view.decisive == 15
-        assert (api.asked, screen.state.view.kept) == (18, 7)
+        assert (api.asked, screen.state.view.cached) == (18, 7)
 
 
 async def test_x_stops_what_is_asked_and_the_rest_is_asked_the_next_time(
@@ -360,7 +360,7 @@ async def test_x_stops_what_is_asked_and_the_rest_is_asked_the_next_time(
             await settle(pilot)
             if server.asked == 3:
                 assert screen.state.phase == "stopped"
-                assert rows(pilot.app)[1].startswith(" Stopped; what was answered is kept.")
+                assert rows(pilot.app)[1].startswith(" Stopped. Completed calls are saved.")
         view = screen.state.view
-        assert (view.decisive, view.kept + view.asked) == (15, 18)
-        assert view.kept in {2, 3}  # the third may have come in before the stop
+        assert (view.decisive, view.cached + view.calls) == (15, 18)
+        assert view.cached in {2, 3}  # the third may have come in before the stop

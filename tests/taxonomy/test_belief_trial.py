@@ -1,4 +1,4 @@
-"""A hypothesis tested: validated, refuted, or inconclusive, with its counts."""
+"""A hypothesis tested: confirmed, refuted, or inconclusive, with its counts."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def trial(control: tuple[int, int], fixed: tuple[int, int]) -> Trial:
 @pytest.mark.parametrize(
     ("control", "fixed", "status"),
     [
-        ((8, 8), (0, 8), "validated"),
-        ((8, 8), (3, 8), "validated"),
-        ((7, 8), (0, 8), "validated"),
+        ((8, 8), (0, 8), "confirmed"),
+        ((8, 8), (3, 8), "confirmed"),
+        ((7, 8), (0, 8), "confirmed"),
         ((8, 8), (8, 8), "refuted"),
         ((7, 8), (7, 8), "refuted"),
         ((8, 8), (5, 8), "inconclusive"),
@@ -48,7 +48,7 @@ def test_nothing_is_validated_that_chance_explains_or_that_still_mostly_shows(
     bad: int, good: int, still: int, gone: int
 ) -> None:
     given = trial((bad, bad + good), (still, still + gone))
-    if given.status == "validated":
+    if given.status == "confirmed":
         assert given.p <= 0.05
         assert still <= gone
         assert bad > good

@@ -1,9 +1,9 @@
-"""The steps screen: at which step of a run belief left the world, what it contradicts, and whether
-a fix there takes the failure away.
+"""The first-contradiction screen: the first step of a run that contradicts its context, the
+sources, and whether a fix there removes the failure.
 
-It opens with what the rules say, who ask nobody. No model is asked before a person says so, and a
-server only under a limit given for that once. What the search goes by, the fact and what a saved
-run does, is asked of a person.
+It opens with the rules' result, which needs no model call. No model is called before the user
+starts that, and a server only within a limit given for that one search. The fact to ask about and
+what a recovered run does are asked of the user.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from arc_tui.experiments.screen import (
     samples_key,
     stop_key,
 )
-from arc_tui.features.bisect_steps.plan import BisectStepsRequest, OracleName
+from arc_tui.features.bisect_steps.plan import BisectStepsRequest, DetectorName
 from arc_tui.features.bisect_steps.run import run_step_bisection
 from arc_tui.features.bisect_steps.state import (
+    DETECTORS,
     EMPTY,
-    ORACLES,
     BisectStepsState,
     SearchCost,
     StepsCost,
@@ -54,19 +54,19 @@ from replay.models.choose import DEMO
 from replay.predicate import predicate
 
 ORACLE = Binding.Group("oracle", compact=True)
-ASKS_NOBODY = "contradiction"
-NAMES: tuple[OracleName, ...] = get_args(OracleName)
+FREE = "contradiction"
+NAMES: tuple[DetectorName, ...] = get_args(DetectorName)
 
-MADE = "made from what was found"
-"""Answers the question for a fix where the user's own is not wanted."""
+MADE = "made from the finding"
+"""The choice of no fix of one's own."""
 
 
 class StepsScreen(ExperimentScreen[BisectStepsState]):
-    """The steps of one run, held against what they had been shown."""
+    """The steps of one run, compared with their context."""
 
     CSS_PATH = "screen.tcss"
-    HELP = "the step where belief left the world"
-    MISS_HINT = "ask again (‹steps.run›), and say what it may cost"
+    HELP = "first contradiction"
+    MISS_HINT = "‹steps.run› run, with a limit"
     AT_REST = ExperimentScreen.AT_REST | {
         "validate", "attach", "oracle", "turn", "choose", "fact", "expect", "stale", "judge",
     }  # fmt: skip
@@ -111,7 +111,7 @@ class StepsScreen(ExperimentScreen[BisectStepsState]):
     page = query_one("#step", LinkedPage)
 
     def __init__(self, path: Path, trace: str, step: int = 0) -> None:
-        """`step` is where the cursor stands where none is found."""
+        """`step` is where the cursor is where none is found."""
         super().__init__(path, BisectStepsRequest(trace=trace))
         self._step = step
         self._detail: StepView | None = None
@@ -131,13 +131,13 @@ class StepsScreen(ExperimentScreen[BisectStepsState]):
         )
         self.request_changed()
 
-    # --- what is asked
+    # --- the request
 
     def request_changed(self) -> None:
-        """See what it would ask; what asks nobody is answered at once."""
+        """Estimate the cost; without a model call, run at once."""
         request = self.request
         self.state = BisectStepsState(request=request, run=self.state.run)
-        if request.oracle == ASKS_NOBODY:
+        if request.detector == FREE:
             self._run(request)
         elif self.state.is_incomplete:
             self.change(phase="idle")
@@ -149,7 +149,7 @@ class StepsScreen(ExperimentScreen[BisectStepsState]):
             )
 
     def _show_estimate(self, search: SearchCost) -> None:
-        """Where all is answered already it is shown: nobody is asked for it."""
+        """Where every call is cached, run at once."""
         if search.request != self.request:
             return
         self.change(phase="idle", search=search, view=search.view)
@@ -158,18 +158,18 @@ class StepsScreen(ExperimentScreen[BisectStepsState]):
             self._run(self.request)
 
     def action_oracle(self) -> None:
-        choices = [Option(name, ORACLES.get(name, "")) for name in NAMES]
-        box = AskBox("who says so?", choices=choices)
-        self.app.push_screen(box, lambda name: self.change_request(oracle=name) if name else None)
+        choices = [Option(name, DETECTORS.get(name, "")) for name in NAMES]
+        box = AskBox("detector", choices=choices)
+        self.app.push_screen(box, lambda name: self.change_request(detector=name) if name else None)
 
     def action_turn(self, direction: int) -> None:
-        at = (NAMES.index(self.request.oracle) + direction) % len(NAMES)
-        self.change_request(oracle=NAMES[at])
+        at = (NAMES.index(self.request.detector) + direction) % len(NAMES)
+        self.change_request(detector=NAMES[at])
 
     def action_choose(self) -> None:
-        own = Option(MADE, f"what {self.key_of('steps.validate')} tries by itself")
-        none = None if self.request.oracle == "recoverable" else own
-        self.pick_edit("which fix?", self._take_fix, none)
+        own = Option(MADE, f"the default of {self.key_of('steps.validate')}")
+        none = None if self.request.detector == "recoverable" else own
+        self.pick_edit("fix to test", self._take_fix, none)
 
     def _take_fix(self, fix: Edit | None) -> None:
         self.change_request(fix=fix)
@@ -180,7 +180,7 @@ class StepsScreen(ExperimentScreen[BisectStepsState]):
     async def _ask_fact(self) -> None:
         fact = await ask_fact(self.app, self.request)
         if fact is not None:
-            self.change_request(oracle="belief", ask=fact.about, world=fact.value)
+            self.change_request(detector="belief", question=fact.about, truth=fact.value)
 
     def action_expect(self) -> None:
         self.submit(self._ask_expectation())
@@ -188,14 +188,14 @@ class StepsScreen(ExperimentScreen[BisectStepsState]):
     async def _ask_expectation(self) -> None:
         expect = await ask_expectation(self.app, self.request)
         if expect is not None:
-            self.change_request(oracle="recoverable", expect=expect)
+            self.change_request(detector="recoverable", expect=expect)
 
     def action_samples(self) -> None:
         self.submit(self._ask_samples())
 
     async def _ask_samples(self) -> None:
-        words = f"{format.count(self.request.samples, 'answer')} of each arm of a test now"
-        title, hint = "how many samples?", "a number, as 8"
+        words = f"now: {format.count(self.request.samples, 'sample')} per arm"
+        title, hint = "samples per arm", "a number, such as 8"
         samples = await ask_until_read(self.app, title, sample_count, words, hint=hint)
         if samples is not None:
             self.change_request(samples=samples)
@@ -204,9 +204,9 @@ class StepsScreen(ExperimentScreen[BisectStepsState]):
         self.change_request(allow_stale=not self.request.allow_stale)
 
     def action_judge(self) -> None:
-        choices = [Option(DEMO, "by rule, on this machine, free")]
-        hint = "or a model's name, of another family than the agent's"
-        box = AskBox("who judges?", hint=hint, choices=choices)
+        choices = [Option(DEMO, "rule-based, local, free")]
+        hint = "or a model, of another family than the agent's"
+        box = AskBox("judge", hint=hint, choices=choices)
         self.app.push_screen(box, lambda name: self.change_request(judge=name) if name else None)
 
     def action_attach(self) -> None:
@@ -218,11 +218,11 @@ class StepsScreen(ExperimentScreen[BisectStepsState]):
         self.app.push_screen(AttachBox(self.state.lacks), take)
 
     def _reload(self, what: str) -> None:
-        self.say(f"the trace now has {what}")
+        self.say(f"attached {what}")
         self.request_changed()
 
     def show_error(self, error: ArcError) -> None:
-        """What keeps the search from going on stands where its sentence would."""
+        """An error of the search is shown in place of its sentence."""
         if self.state.running or self.state.phase == "estimating":
             super().show_error(error)
         else:
@@ -231,7 +231,7 @@ class StepsScreen(ExperimentScreen[BisectStepsState]):
     # --- the run
 
     def action_run(self) -> None:
-        """Ask, after what it may cost was asked of the person."""
+        """Run, once the user has given a limit."""
         search = self.state.search
         if self.state.is_incomplete:
             self.action_choose() if self.request.fix is None else self.action_expect()
@@ -243,7 +243,7 @@ class StepsScreen(ExperimentScreen[BisectStepsState]):
     def action_validate(self) -> None:
         trial = self.state.trial
         if trial is not None and self.state.testable:
-            self.submit(self._submit(trial, structs.replace(self.request, validate=True)))
+            self.submit(self._submit(trial, structs.replace(self.request, confirm=True)))
 
     async def _submit(self, cost: StepsCost, request: BisectStepsRequest) -> None:
         self._run(await self.ask_permission(request, cost))
@@ -257,7 +257,7 @@ class StepsScreen(ExperimentScreen[BisectStepsState]):
         view = self.state.view
         self.rows.go_to(self._step if view.decisive is None else view.decisive)
         found, request = self.state.found, self.request
-        if found is not None and view.trial is None and self.state.trouble is None:
+        if found is not None and view.confirmation is None and self.state.trouble is None:
             self.read(
                 lambda store: build_trial_cost(store, request, found.step),
                 self._show_trial,
@@ -285,7 +285,7 @@ class StepsScreen(ExperimentScreen[BisectStepsState]):
         self._load(row.step)
 
     def _load(self, step: int) -> None:
-        """Read what the step under the cursor did."""
+        """Read the action of the step under the cursor."""
         known = self._detail.row.step if self._detail is not None else None
         if step != known:
             trace = self.request.trace
@@ -308,19 +308,19 @@ class StepsScreen(ExperimentScreen[BisectStepsState]):
         self.page.show(with_keys(self, page), again=again)
 
     def on_linked_page_followed(self, event: LinkedPage.Followed) -> None:
-        """A source leads to the step that it is from."""
+        """Go to the step of a source."""
         self.rows.go_to(event.step)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        state, oracle = self.state, self.request.oracle
+        state, detector = self.state, self.request.detector
         match action:
             case "validate" if not state.testable:
                 return False
-            case "run" if oracle == ASKS_NOBODY:
+            case "run" if detector == FREE:
                 return False
-            case "expect" | "stale" if oracle != "recoverable":
+            case "expect" | "stale" if detector != "recoverable":
                 return False
-            case "judge" if oracle != "judge":
+            case "judge" if detector != "judge":
                 return False
             case "attach" if not state.lacks:
                 return False
@@ -339,41 +339,41 @@ class StepsScreen(ExperimentScreen[BisectStepsState]):
 
 GOLD = "gold"
 
-ENDS = (
-    "Held against each run that goes on with the fix. Such a run comes to it or not; whether it"
-    " would have passed is another question."
+EXPECTATION = (
+    "Each free run with the fix meets this or fails. Whether the task would have passed is not"
+    " evaluated."
 )
-IS = "It is held against what the model says. STEP:PATH takes it from a result of the recording."
+TRUTH = "The model's answer is compared with it. STEP:PATH reads it from a recorded tool result."
 
 
 class Fact(NamedTuple):
-    """What a model is asked about, and its true value."""
+    """A fact to ask the model about, and its true value."""
 
     about: str
     value: str
 
 
 async def ask_fact(app: App[None], request: BisectStepsRequest) -> Fact | None:
-    """The fact a person names, None where they leave. From a worker."""
-    hint = "as total_cents of order_id 1047"
-    box = AskBox("which fact?", hint=hint, answer=request.ask or "")
+    """The fact that the user names, None where they cancel. From a worker."""
+    hint = "such as total_cents of order_id 1047"
+    box = AskBox("fact to ask about", hint=hint, answer=request.question or "")
     about = await app.push_screen_wait(box)
     if about is None:
         return None
-    hint = "as 8150, or 0:total_cents"
-    box = AskBox("what is it really?", IS, hint=hint, answer=request.world or "")
+    hint = "such as 8150, or 0:total_cents"
+    box = AskBox("true value", TRUTH, hint=hint, answer=request.truth or "")
     value = await app.push_screen_wait(box)
     return None if value is None else Fact(about, value)
 
 
 async def ask_expectation(app: App[None], request: BisectStepsRequest) -> str | None:
-    """What a saved run does, as a person says it; None where they leave. From a worker."""
+    """What a recovered run does, None where the user cancels. From a worker."""
     return await ask_until_read(
         app,
-        "what does a saved run do?",
+        "what a recovered run does",
         _expectation,
-        ENDS,
-        hint="as tool=refund_order, args.amount=12900",
+        EXPECTATION,
+        hint="such as tool=refund_order, args.amount=12900",
         answer=request.expect or "",
     )
 

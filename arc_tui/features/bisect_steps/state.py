@@ -1,5 +1,5 @@
-"""Where the search for the step at which belief left the world stands, as one value; what finding
-the step and testing it would ask; and what the screen says of it, by its keys.
+"""The search for the first contradiction as one value: its progress, what finding the step and
+confirming it cost, and the sentences of the screen with their keys.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from arc_tui.features.bisect_steps.plan import (
     StepPlan,
     estimate_plan,
 )
-from arc_tui.features.bisect_steps.run import HYPOTHESIS, READ_OFF
-from arc_tui.features.bisect_steps.view import StepRow, StepsView, build_steps, not_judged
+from arc_tui.features.bisect_steps.run import FROM_RECORDING, NOT_CONFIRMED
+from arc_tui.features.bisect_steps.view import StepRow, StepsView, build_steps, unusable
 from arc_tui.ui import format
 from arc_tui.ui.format import cost
 from replay.bisection.scan import Located
@@ -37,29 +37,29 @@ from taxonomy.first_contradiction.judged import JudgeScoreDetector
 from taxonomy.first_contradiction.question import BeliefDetector
 from taxonomy.first_contradiction.recoverable import RecoverableDetector
 
-ORACLES = {
-    "contradiction": "what the rules hold against what was shown; nobody is asked",
-    "belief": "what the model believes at each step, asked and held against what was shown",
-    "judge": "what a judge says of each step; the judge is asked",
-    "recoverable": "from which step on a fix no longer saves the run, which goes on with it",
+DETECTORS = {
+    "contradiction": "rules compare each step with its context; no model call",
+    "belief": "the model answers what the facts are at each step; rules compare",
+    "judge": "a judge scores each step",
+    "recoverable": "free runs with a fix from each step; the last that recovers",
 }
-"""What each oracle goes by; one that is not here says so by its name alone."""
+"""How each detector decides."""
 
 
-# --- what it would ask
+# --- what it costs
 
 NOT_YET = Located(status="budget", first_bad=None, among=(), asked=(), scanned=False)
 
 
 class StepsCost(CostEstimate, frozen=True, eq=False, kw_only=True):
-    """What asking comes to; without `models` nobody is asked.
+    """An estimate; without `models` there is no call.
 
-    `calls` is None where nobody knows beforehand; at most `most` are made. Of `runs` that go on it
-    is what they would ask going as the recorded steps went. A `judge` is asked about each answer on
-    top of it, None where no model judges. `refused` is why it cannot be asked.
+    `calls` is None where that is unknown beforehand; at most `max_calls` are made. With free `runs`
+    it is for runs as long as the recording. A `judge` is called for each sample on top of it, None
+    where no model judges. `refused` is why no call can be made.
     """
 
-    most: int = 0
+    max_calls: int = 0
     runs: RunsEstimate | None = None
     judge: str | None = None
     refused: str | None = None
@@ -70,28 +70,29 @@ class StepsCost(CostEstimate, frozen=True, eq=False, kw_only=True):
 
     @property
     def is_settled(self) -> bool:
-        """Is nobody to be asked, or everything answered already?"""
+        """Is there no call to make, or is every call cached?"""
         answered = self.calls is not None and not self.calls.calls and self.calls.stored > 0
         return not self.models or answered
 
     def question(self) -> str:
         if self.calls is not None:
             judge = format.one_line(self.judge)
-            most = format.count(self.most, "answer")
-            also = f"\n{judge} judges each of at most {most}; that comes on top." if judge else ""
+            samples = format.count(self.max_calls, "sample")
+            also = (
+                f"\nPlus calls of the judge {judge}: at most {samples} to score." if judge else ""
+            )
             return f"{super().question()}{also}"
         whom = " and ".join(map(format.one_line, self.models))
         return (
-            f"At most {format.count(self.most, 'call')} to {whom}; how many, and what they cost,"
-            " nobody knows before the runs have gone on.\n"
-            f"They go to {protocol.address(protocol.server_url())}."
-            " Answers are kept and never paid for twice."
+            f"At most {format.count(self.max_calls, 'call')} to {whom}; number and cost unknown"
+            " before the runs.\n"
+            f"Server: {protocol.address(protocol.server_url())}. Responses are cached."
         )
 
 
 class SearchCost(StepsCost, frozen=True, eq=False, kw_only=True):
-    """A search before it: its rows with why some cannot be asked. `steps` is how many can be; the
-    facts that are asked about stand in the view."""
+    """A search before it starts: the rows say why some steps cannot be evaluated, `steps` is how
+    many can. The facts are in the view."""
 
     request: BisectStepsRequest
     view: StepsView
@@ -99,40 +100,40 @@ class SearchCost(StepsCost, frozen=True, eq=False, kw_only=True):
 
 
 class TrialCost(StepsCost, frozen=True, eq=False, kw_only=True):
-    """The test of a step that was found: with `samples` answers, or runs, of each arm."""
+    """The test of the step that was found: `samples`, or runs, of each arm."""
 
     step: int
     samples: int
 
 
 def build_search_cost(store: Store, request: BisectStepsRequest) -> SearchCost:
-    """The cost of a search. Asks nothing. Raises as `run_step_bisection` does."""
-    plan = StepPlan(store, structs.replace(request, validate=False), ModelPool(store))
+    """The cost of a search. Makes no call. Raises as `run_step_bisection` does."""
+    plan = StepPlan(store, structs.replace(request, confirm=False), ModelPool(store))
     seen = estimate_plan(plan)
     return SearchCost(
         models=() if plan.asker is None else (plan.asker.name,),
         calls=seen.estimate,
-        most=max(seen.estimate.calls, seen.estimate.most_calls),
+        max_calls=max(seen.estimate.calls, seen.estimate.most_calls),
         runs=seen.runs,
         request=request,
         view=build_steps(
             plan.trace,
-            plan.oracle,
+            plan.detector,
             {},
             NOT_YET,
             None,
             facts=seen.facts,
             fix=request.fix,
-            about=request.oracle,
-            going=True,
+            about=request.detector,
+            running=True,
         ),
-        steps=len(plan.oracle.steps),
+        steps=len(plan.detector.steps),
     )
 
 
 def build_trial_cost(store: Store, request: BisectStepsRequest, step: int) -> TrialCost:
-    """What testing a step that was found would ask: why it cannot be is said, not raised."""
-    request = structs.replace(request, validate=True)
+    """The cost of testing the step that was found; why it cannot be is in it, not raised."""
+    request = structs.replace(request, confirm=True)
     bare = TrialCost(step=step, samples=request.samples)
     try:
         return _trial_cost(StepPlan(store, request, ModelPool(store)), bare)
@@ -142,28 +143,30 @@ def build_trial_cost(store: Store, request: BisectStepsRequest, step: int) -> Tr
 
 
 def _trial_cost(plan: StepPlan, bare: TrialCost) -> TrialCost:
-    """A request of either arm a sample, or whole runs."""
-    oracle, model, step, samples = plan.oracle, plan.model, bare.step, bare.samples
+    """A request per sample and arm, or whole runs."""
+    detector, model, step, samples = plan.detector, plan.model, bare.step, bare.samples
     assert model is not None
     bare = structs.replace(bare, models=(model.name,))
-    if isinstance(oracle, RecoverableDetector):
-        return structs.replace(bare, most=2 * oracle.calls)
+    if isinstance(detector, RecoverableDetector):
+        return structs.replace(bare, max_calls=2 * detector.calls)
     (planned,) = plans(plan.trace, None, model.name, {step})
     if planned.refusal is not None:
         return structs.replace(bare, refused=planned.refusal)
-    fix = plan.fix_for(oracle.at(step))
+    fix = plan.fix_for(detector.at(step))
     calls = estimate(plan.trace, fix, Models.one(model), sampling=fixed(samples), steps={step})
-    if isinstance(oracle, BeliefDetector):
-        calls = _beliefs(oracle, step, calls, samples)
-    judge = oracle.judge.name if isinstance(oracle, JudgeScoreDetector) and oracle.judge else None
-    return structs.replace(bare, most=2 * samples, calls=calls, judge=judge)
+    if isinstance(detector, BeliefDetector):
+        calls = _beliefs(detector, step, calls, samples)
+    judge = (
+        detector.judge.name if isinstance(detector, JudgeScoreDetector) and detector.judge else None
+    )
+    return structs.replace(bare, max_calls=2 * samples, calls=calls, judge=judge)
 
 
-def _beliefs(oracle: BeliefDetector, step: int, replayed: Estimate, samples: int) -> Estimate:
-    """A belief is asked with the request of a replay and a question after it, which is short: what
-    a replay costs. Control is known by what is stored, the other arm only once it is asked."""
-    sent = oracle.sent(step)
-    stored = sum(oracle.model.stored(sent, sample) for sample in range(1, samples + 1))
+def _beliefs(detector: BeliefDetector, step: int, replayed: Estimate, samples: int) -> Estimate:
+    """The request of a replay with a short question after it costs what the replay costs. Cached
+    calls are known of control only: the edited arm's are not yet made."""
+    sent = detector.sent(step)
+    stored = sum(detector.model.stored(sent, sample) for sample in range(1, samples + 1))
     calls = 2 * samples - stored
     share = calls / replayed.calls if replayed.calls else None
     usd = None if share is None or replayed.usd is None else share * replayed.usd
@@ -172,14 +175,14 @@ def _beliefs(oracle: BeliefDetector, step: int, replayed: Estimate, samples: int
     )
 
 
-# --- where it stands
+# --- the state
 
 
 class BisectStepsState(ExperimentState, frozen=True, eq=False, kw_only=True):
-    """A request, what it would ask, what is known so far, and how that ended.
+    """A request, its cost, the result so far, and how that ended.
 
-    `run` is what the run is called. `search` is the cost of the search, where a model is to be
-    asked for it; `trial` that of the test of the step that was found.
+    `run` is the run's name. `search` is the cost of the search, where it makes calls; `trial` that
+    of confirming the step that was found.
     """
 
     request: BisectStepsRequest
@@ -197,114 +200,117 @@ class BisectStepsState(ExperimentState, frozen=True, eq=False, kw_only=True):
     @property
     def testable(self) -> bool:
         """Can the step that was found be tested now?"""
-        tested = self.view.trial is not None
+        tested = self.view.confirmation is not None
         return self.trial is not None and self.trial.refused is None and not tested
 
     @property
     def lacks(self) -> tuple[str, ...]:
-        """What must be attached before the step can be tested, or any can be asked."""
+        """What must be attached before the step can be tested, or any can be evaluated."""
         refused = self.trial.refused if self.trial is not None else None
-        said = [refused or "", *(row.phrase for row in self._unasked)]
-        return (NO_TOOLS,) if any(NO_TOOLS in each for each in said) else ()
+        reasons = [refused or "", *(row.phrase for row in self._blocked)]
+        return (NO_TOOLS,) if any(NO_TOOLS in each for each in reasons) else ()
 
     @property
-    def _unasked(self) -> tuple[StepRow, ...]:
-        """The steps of a search that can ask none."""
-        return () if any(row.asked for row in self.view.rows) else self.view.rows
+    def _blocked(self) -> tuple[StepRow, ...]:
+        """The steps of a search that can evaluate none."""
+        return () if any(row.evaluated for row in self.view.rows) else self.view.rows
 
     @property
     def is_incomplete(self) -> bool:
-        """Must it still be said what a saved run does, or what saves it?"""
+        """Is the fix, or what a recovered run does, still missing?"""
         request = self.request
-        return request.oracle == "recoverable" and (request.fix is None or request.expect is None)
+        return request.detector == "recoverable" and (request.fix is None or request.expect is None)
 
     @property
     def title(self) -> str:
-        """Whose steps they are."""
-        return f"steps of {self.run}" if self.run else ""
+        """The run."""
+        return f"steps · {self.run}" if self.run else ""
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """What is to be said first: the step, then what its test came to."""
+        """The sentences on top: the step, then its confirmation."""
         if self.trouble is not None:
-            kept = "What was answered is kept." if any(r.asked for r in self.view.rows) else ""
+            saved = SAVED if any(row.evaluated for row in self.view.rows) else ""
             why = as_sentence(format.one_line(by_keys(self.trouble.message)))
-            return (f"{why} {kept}".rstrip(),)
+            return (f"{why} {saved}".rstrip(),)
         match self.phase:
             case "estimating":
                 return ("Reading the run.",)
             case "idle":
-                return (self._said_before,)
-            case "running" | "stopping" if self.request.validate and self._searched:
-                return (self.view.sentence, f"Testing step {self.view.decisive}.")
+                return (self._before,)
+            case "running" | "stopping" if self.request.confirm and self._is_searched:
+                return (self.view.sentence, f"Confirming step {self.view.decisive}.")
             case "running" | "stopping":
-                return (f"So far: {self.view.sentence}",) if self.view.rows else ("Asking.",)
+                return (f"So far: {self.view.sentence}",) if self.view.rows else ("Running.",)
             case _:
-                return self._said_after
+                return self._after
 
     @property
-    def _said_after(self) -> tuple[str, ...]:
-        stopped = "Stopped; what was answered is kept. " if self.phase == "stopped" else ""
+    def _after(self) -> tuple[str, ...]:
+        stopped = f"Stopped. {SAVED} " if self.phase == "stopped" else ""
         first = f"{stopped}{self.view.sentence}"
-        trial = self.view.trial
-        return (first,) if trial is None else (first, by_keys(trial.sentence))
+        given = self.view.confirmation
+        return (first,) if given is None else (first, by_keys(given.sentence))
 
     @property
-    def _searched(self) -> bool:
-        """Was every step looked at that is going to be?"""
+    def _is_searched(self) -> bool:
+        """Has the search for the step ended?"""
         return self.view.status != "budget" and self.view.decisive is not None
 
     @property
-    def _said_before(self) -> str:
+    def _before(self) -> str:
         if self.search is None:
             return lacking(self.request)
         return before(self.search)
 
     @property
     def _open(self) -> bool:
-        """Has no test settled yet whether it broke there?"""
-        return self.view.trial is None or self.view.trial.status == "inconclusive"
+        """Is the step neither confirmed nor refuted?"""
+        given = self.view.confirmation
+        return given is None or given.status == "inconclusive"
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What stands against reading that alone."""
+        """What limits the sentences."""
         return tuple(self._notices())
 
     def _notices(self) -> Iterator[str]:
         if self.trouble is not None and self.trouble.hint:
             yield by_keys(format.one_line(self.trouble.hint))
         if self.found is not None and self._open:
-            yield HYPOTHESIS
-        if self.request.oracle == "recoverable" and self.request.allow_stale:
-            yield "Answers of another moment are allowed (‹steps.stale› takes that back)."
+            yield NOT_CONFIRMED
+        if self.request.detector == "recoverable" and self.request.allow_stale:
+            yield "Stale results allowed. ‹steps.stale› disallow"
         shown = self.view.notices if self.phase not in ("estimating", "idle") else ()
-        said_else = (HYPOTHESIS, READ_OFF)
-        yield from (by_keys(said) for said in shown if said not in said_else)
+        elsewhere = (NOT_CONFIRMED, FROM_RECORDING)
+        yield from (by_keys(each) for each in shown if each not in elsewhere)
 
     @property
     def doing(self) -> str:
-        """What a person can do about it now."""
+        """The next action."""
         if self.phase not in ("done", "stopped"):
             return ""
         if self.found is None:
-            return elsewhere(self.request)
-        if self.view.trial is not None:
-            return after_trial(self.view)
-        return "" if self.trial is None else testing(self.trial)
+            return without_step(self.request)
+        if self.view.confirmation is not None:
+            return after_confirmation(self.view)
+        return "" if self.trial is None else confirming(self.trial)
 
 
 EMPTY = BisectStepsState(request=BisectStepsRequest(trace=""))
 
 
 def build_run(store: Store, trace: str) -> str:
-    """What a run is called: its task and trial, else its title, else where it is from."""
+    """The name of a run: its task and trial, else its title, else its place in the source."""
     row = trace_row(store, trace)
     if row.task:
         return " · ".join(filter(None, map(format.one_line, (row.task, row.trial))))
     return format.one_line(row.title or row.source_id)
 
 
-# --- what is said
+# --- sentences
+
+SAVED = "Completed calls are saved."
 
 _KEYS = (
     ("--question QUESTION --truth VALUE", "‹steps.fact›"),
@@ -316,150 +322,141 @@ _KEYS = (
     ("--model", "‹steps.model›"),
     ("--confirm", "‹steps.validate›"),
     ("--allow-stale", "‹steps.stale›"),
-    (". Try: --max-samples", "; ask again"),
+    (". Try: --max-samples N", "; ‹steps.run› run again"),
     ("(-k)", "(‹steps.samples›)"),
 )
 
 
-def by_keys(said: str) -> str:
-    """Words of a command, its options as the keys that do the same here."""
+def by_keys(text: str) -> str:
+    """The text of a command, its options as the keys that do the same here."""
     for option, key in _KEYS:
-        said = said.replace(option, key)
-    return said
+        text = text.replace(option, key)
+    return text
 
 
 # --- before
 
 
 def lacking(request: BisectStepsRequest) -> str:
-    """What must be said before runs can go on."""
+    """What free runs still need."""
     needs = [
         words
         for given, words in (
-            (request.fix, "‹steps.fix› chooses the fix"),
-            (request.expect, "‹steps.expect› says what a saved run does"),
+            (request.fix, "‹steps.fix› choose the fix"),
+            (request.expect, "‹steps.expect› set what a recovered run does"),
         )
         if given is None
     ]
-    return f"Whether a fix saves the run is tried by letting it go on: {', '.join(needs)}."
+    return f"Free runs from each step need: {', '.join(needs)}."
 
 
 def before(found: SearchCost) -> str:
-    """What a search would ask, of whom, and for how much."""
+    """What a search calls, and for how much."""
     steps = format.count(found.steps, "step")
     if not found.steps:
-        return "No step can be asked; why stands beside each."
+        return "No step can be evaluated; each row gives the reason."
     whom = _whom(found)
     assert found.calls is not None
     calls = format.count(found.calls.calls, "call")
     if found.runs is not None:
-        runs = format.count(found.runs.each, "run")
+        runs = format.count(found.runs.each, "free run")
         return (
-            f"‹steps.run› lets {whom} go on with the fix, {runs} from each of about"
-            f" {found.runs.steps} of {steps}: about {calls}, at most {format.number(found.most)}"
-            f"{_price(found)}."
+            f"{runs} of {whom} with the fix, from each of about {found.runs.steps} of {steps}:"
+            f" about {calls}, at most {format.number(found.max_calls)}{_price(found)}."
+            " ‹steps.run› run"
         )
     if not found.models:
-        return "The rules judge each step; nobody is asked."
+        return "Rules evaluate each step; no model call."
     facts = format.count(len(found.view.facts), "fact")
-    about = f"about {facts} at {steps}" if found.view.facts else f"at {steps}"
-    return f"‹steps.run› asks {whom}, {about}: {calls}{_stored(found)}{_price(found)}."
+    about = f"{facts} at {steps}" if found.view.facts else steps
+    return f"{about}: {calls} to {whom}{_cached(found)}{_price(found)}. ‹steps.run› run"
 
 
 def _whom(found: StepsCost) -> str:
-    return ", ".join(format.one_line(label(name)) for name in found.models) or "nobody"
+    return ", ".join(format.one_line(label(name)) for name in found.models) or "no model"
 
 
-def _stored(found: StepsCost) -> str:
+def _cached(found: StepsCost) -> str:
     stored = found.calls.stored if found.calls is not None else 0
-    return f", {format.number(stored)} more answered already" if stored else ""
+    return f", {format.number(stored)} more cached" if stored else ""
 
 
 def _price(found: StepsCost) -> str:
-    """What it costs, and that of the judge is no part of it."""
+    """The cost, without that of the judge."""
     if found.judge is not None:
-        return (
-            f", and {format.one_line(label(found.judge))} judges each: a limit is asked for first"
-        )
+        return f", plus one call of {format.one_line(label(found.judge))} for each; needs a limit"
     if found.is_free:
         return ", free"
-    price = cost(found.calls) if found.calls is not None else "what they cost nobody knows"
-    return f", {price}, within a limit asked for first"
+    price = cost(found.calls) if found.calls is not None else "cost unknown"
+    return f", {price}; needs a limit"
 
 
-# --- the test
+# --- the confirmation
 
 
-def testing(found: TrialCost) -> str:
-    """What testing the step would ask, or why it cannot be tested."""
+def confirming(found: TrialCost) -> str:
+    """What testing the step costs, or why it cannot be tested."""
     if found.refused is not None:
-        return f"It cannot be tested: {by_keys(format.one_line(found.refused))}."
+        return f"Cannot confirm: {by_keys(format.one_line(found.refused))}."
     runs = found.calls is None
-    calls = found.most if found.calls is None else found.calls.calls
-    extent = f"{'at most ' if runs else ''}{format.count(calls, 'call')}{_stored(found)}"
-    each = f"{format.number(found.samples)}{' runs' if runs else ''}"
-    return (
-        f"‹steps.validate› tests it: {each} as recorded, {each} with the fix · {_whom(found)},"
-        f" {extent}{_price(found)}"
-    )
+    calls = found.max_calls if found.calls is None else found.calls.calls
+    extent = f"{'at most ' if runs else ''}{format.count(calls, 'call')}{_cached(found)}"
+    each = format.count(found.samples, "run" if runs else "sample")
+    return f"‹steps.validate› confirm: {each} per arm, {extent} to {_whom(found)}{_price(found)}."
 
 
-def after_trial(view: StepsView) -> str:
-    """Where to go from a test."""
-    assert view.trial is not None
+def after_confirmation(view: StepsView) -> str:
+    """The next action after a confirmation."""
+    assert view.confirmation is not None
     assert view.fix is not None
     fix = format.one_line(view.fix.name)
-    match view.trial.status:
-        case "validated":
+    match view.confirmation.status:
+        case "confirmed":
             return (
-                f"The fix is kept as {fix!r}: ‹trace.replay:r› on the run, then"
-                " ‹replay.stored:o›, asks every step with it."
+                f"The fix is saved as {fix!r}. To replay every step with it: ‹trace.replay:r› on"
+                " the run, then ‹replay.stored:o›."
             )
         case "refuted":
-            return (
-                "‹steps.fix› tries another fix there;"
-                " ‹steps.oracle› lets another oracle name the step."
-            )
-        case _ if view.trial.control.n and view.trial.fixed.n:
-            return "‹steps.samples› asks more often; ‹steps.fix› tries another fix."
+            return "‹steps.fix› try another fix, ‹steps.oracle› another detector"
+        case _ if view.confirmation.control.n and view.confirmation.edited.n:
+            return "‹steps.samples› try more samples, ‹steps.fix› another fix"
         case _:
-            return "‹steps.fix› tries another fix; ‹steps.oracle› goes by another oracle."
+            return "‹steps.fix› try another fix, ‹steps.oracle› another detector"
 
 
-def elsewhere(request: BisectStepsRequest) -> str:
-    """What to try where no step was found."""
-    if request.oracle == "contradiction":
+def without_step(request: BisectStepsRequest) -> str:
+    """The next action where no step was found."""
+    if request.detector == "contradiction":
         return (
-            "‹steps.oracle› asks the model what it believes at each step;"
-            " ‹steps.fact› names the fact to ask about."
+            "‹steps.oracle› try another detector, such as the model's belief;"
+            " ‹steps.fact› choose a fact to ask about"
         )
-    if request.oracle == "belief":
-        return "‹steps.fact› asks about another fact; ‹steps.oracle› goes by another oracle."
-    other = "‹steps.oracle› goes by another oracle."
-    if request.oracle == "recoverable" and not request.allow_stale:
-        return f"‹steps.stale› lets what was read at another moment answer; {other}"
-    return other
+    if request.detector == "belief":
+        return "‹steps.fact› try another fact, ‹steps.oracle› another detector"
+    if request.detector == "recoverable" and not request.allow_stale:
+        return "‹steps.stale› allow stale results, ‹steps.oracle› try another detector"
+    return "‹steps.oracle› try another detector"
 
 
 def rate_words(given: Rate, lost: int, why: str | None) -> str:
-    """One arm of a test: its share with its interval, and how many could not be judged."""
-    censored = not_judged(lost, why)
+    """One arm of a test: its failures with the interval, and how many samples are unusable."""
+    without = unusable(lost, why)
     if given.value is None:
-        return f"no answer that can be judged{censored}"
-    share = f"{round(given.value * given.n)}/{given.n}"
-    return f"{share} ({given.low:.2f}–{given.high:.2f}){censored}"
+        return f"no usable sample{without}"
+    share = f"failure in {round(given.value * given.n)}/{given.n}"
+    return f"{share} ({given.low:.2f}–{given.high:.2f}){without}"
 
 
 def spent(view: StepsView) -> str:
-    """What was asked and what it cost."""
+    """The calls and their cost."""
     usd = format.usd(view.spent_usd, complete=view.spent_complete)
-    return f"{view.asked} asked, {view.kept} kept, {usd} spent"
+    return f"{format.count(view.calls, 'call')} · {view.cached} cached · {usd}"
 
 
 def figures(view: StepsView) -> str:
-    """Who was asked and what it took, of how many steps, and how the one found is known."""
-    there = f"fidelity {view.fidelity.value}" if view.fidelity is not None else ""
-    way = "every step" if view.scanned else "by halves, with spots"
-    asked = (view.model, spent(view)) if view.model is not None else ("nobody asked",)
-    said = (*asked, way, there)
-    return " · ".join(format.one_line(each) for each in said if each)
+    """The model, its calls and their cost, how the search went, and the fidelity of the step."""
+    fidelity = f"fidelity {view.fidelity.value}" if view.fidelity is not None else ""
+    way = "all steps" if view.scanned else "bisected, with spot checks"
+    calls = (view.model, spent(view)) if view.model is not None else ("no model call",)
+    figures = (*calls, way, fidelity)
+    return " · ".join(format.one_line(each) for each in figures if each)

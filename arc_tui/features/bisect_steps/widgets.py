@@ -1,11 +1,6 @@
-"""The steps of a run, a row each: what it did, and what the oracle says of it.
-
-The first lines of the search for a step: where belief left the world, and what stands against
-it.
-
-The last line of the search for a step: how far it is, then what it went by and what it took.
-
-A step of the search in full: what contradicts what, the fix and its test, what it did. Pure.
+"""The parts of the first-contradiction screen: the head with the result and its notices, a row per
+step with the detector's finding, the foot with progress and cost; and the page of a step: the
+contradiction, the fix and its confirmation, the action.
 """
 
 from __future__ import annotations
@@ -21,14 +16,16 @@ from textual.reactive import reactive
 from typing_extensions import override
 
 from arc_tui.experiments.screen import ExperimentFooter, ExperimentHead, limit_words
-from arc_tui.features.bisect_steps.plan import OracleName
+from arc_tui.features.bisect_steps.plan import DetectorName
 from arc_tui.features.bisect_steps.state import EMPTY, BisectStepsState, figures, rate_words, spent
 from arc_tui.features.bisect_steps.view import (
+    NO_CONTRADICTION,
+    NOT_EVALUATED,
+    ConfirmationView,
     FixView,
     SourceRow,
     StepRow,
     StepsView,
-    TrialView,
     p_words,
 )
 from arc_tui.navigation import OpenTrace
@@ -42,11 +39,11 @@ from arc_tui.views.step import StepView
 from arc_tui.views.step_pages import observations_page, response_page
 
 MARK, STEP, MESSAGE, GAP = 1, 4, 7, "  "
-AGREES = "nothing against it"
+FINDING = "finding"
 
 
 class StepsList(RowList):
-    """Every step with the oracle's word; enter opens the run there."""
+    """Every step with the detector's finding; enter opens the run there."""
 
     HELP = "the steps"
     HEAD = 1
@@ -92,7 +89,7 @@ class StepsList(RowList):
     def draw_head(self, line: int, width: int) -> Text:
         del line
         places = (fit("step", STEP, right=True), fit("message", MESSAGE, right=True))
-        cells = (fit("", MARK), *places, fit("did", self._room(width)), "the oracle's word")
+        cells = (fit("", MARK), *places, fit("action", self._room(width)), FINDING)
         return Text(f" {GAP.join(cells)}")
 
     @override
@@ -104,16 +101,16 @@ class StepsList(RowList):
             " ",
             (_mark(row), self.style_of(_style_name(row))),
             (f"{GAP}{GAP.join(places)}{GAP}", self.style_of("quiet")),
-            fit(format.one_line(row.did), self._room(width)) + GAP,
+            fit(format.one_line(row.action), self._room(width)) + GAP,
         )
-        said = fit(_phrase(row), width - line.cell_len).rstrip()
-        return line.append(said, self.style_of(_style_name(row)))
+        finding = fit(_phrase(row), width - line.cell_len).rstrip()
+        return line.append(finding, self.style_of(_style_name(row)))
 
     def _room(self, width: int) -> int:
-        """Cells of what a step did: half of the line, and what the oracle's words leave."""
+        """Cells of the action: half of the line, and what the finding leaves."""
         places = 1 + MARK + STEP + MESSAGE + 4 * len(GAP)
         left = max(width - places, 0)
-        return max(left // 2, left - max(self._widest, len("the oracle's word")))
+        return max(left // 2, left - max(self._widest, len(FINDING)))
 
     def action_open_row(self) -> None:
         row = self.row
@@ -124,29 +121,29 @@ class StepsList(RowList):
 def _mark(row: StepRow) -> str:
     if row.decisive:
         return "◆"
-    return {True: "✗", False: "✓", None: "?"}[row.bad] if row.asked else " "
+    return {True: "✗", False: "✓", None: "?"}[row.bad] if row.evaluated else " "
 
 
 def _phrase(row: StepRow) -> str:
-    agrees = AGREES if row.asked and row.bad is False else ""
-    return format.one_line(row.phrase) or agrees
+    good = NO_CONTRADICTION if row.evaluated and row.bad is False else ""
+    return format.one_line(row.phrase) or good
 
 
 def _style_name(row: StepRow) -> str:
     if row.decisive:
         return "decisive"
     if row.bad is None:
-        return "open" if row.asked else "quiet"
+        return "open" if row.evaluated else "quiet"
     return "bad" if row.bad else "quiet"
 
 
 class StepsHead(ExperimentHead[BisectStepsState]):
-    """The run and the oracles, the sentence in bold, the test of it, the notices, what to do."""
+    """The run and the detectors, the sentence in bold, its confirmation, notices, next action."""
 
     STYLES = {
         **ExperimentHead.STYLES,
-        "oracle": "bold $primary",
-        "validated": "bold $good",
+        "detector": "bold $primary",
+        "confirmed": "bold $good",
         "refuted": "bold $bad",
         "inconclusive": "bold",
         "doing": "$primary",
@@ -160,30 +157,30 @@ class StepsHead(ExperimentHead[BisectStepsState]):
 
     @override
     def parts(self, width: int) -> Iterator[tuple[str, list[str]]]:
-        trial = self.state.view.trial
+        given = self.state.view.confirmation
         first, *more = map(self.with_keys, self.state.lines)
         yield "first" if self.state.trouble is None else "trouble", fold_sentence(first, width)
         for each in more:
-            yield trial.status if trial is not None else "", fold_sentence(each, width)
+            yield given.status if given is not None else "", fold_sentence(each, width)
         yield self.warnings(width)
         if self.state.doing:
             yield "doing", fold_sentence(self.with_keys(self.state.doing), width)
 
     def _title(self, width: int) -> Text:
-        """The run, and the oracles with the one that is asked marked."""
-        oracles = Text(" ").join(
-            Text(f"[{name}]", self.style_of("oracle"))
-            if name == self.state.request.oracle
+        """The run, and the detectors with the chosen one marked."""
+        detectors = Text(" ").join(
+            Text(f"[{name}]", self.style_of("detector"))
+            if name == self.state.request.detector
             else Text(name, self.style_of("title"))
-            for name in get_args(OracleName)
+            for name in get_args(DetectorName)
         )
         title = Text(self.state.title, self.style_of("title"))
-        title.truncate(max(width - oracles.cell_len - 2, 0), overflow="ellipsis")
-        return spread(title, oracles, width)
+        title.truncate(max(width - detectors.cell_len - 2, 0), overflow="ellipsis")
+        return spread(title, detectors, width)
 
 
 class StepsFoot(ExperimentFooter[BisectStepsState]):
-    """Steps that were asked, then who was."""
+    """Steps that were evaluated, then the model and its calls."""
 
     STOP = "steps.stop"
 
@@ -192,48 +189,46 @@ class StepsFoot(ExperimentFooter[BisectStepsState]):
     @override
     def progress(self, width: int) -> Text:
         view = self.state.view
-        done, total = sum(row.asked for row in view.rows), len(view.rows)
+        done, total = sum(row.evaluated for row in view.rows), len(view.rows)
         words = f"{done} of {format.count(total, 'step')} · {spent(view)}"
         return self.bar(done, total, f"{words}{limit_words(self.state.request.limits)}")
 
     @override
     def figures(self, width: int) -> Text:
         view = self.state.view
-        words = figures(view) if any(row.asked for row in view.rows) else ""
+        words = figures(view) if any(row.evaluated for row in view.rows) else ""
         return spread(Text(words, self.style_of("figures")), Text(), width)
 
 
 BLANK = Block(text="")
-NOT_ASKED = "not asked"
-"""What a row says that could be asked, and was not yet."""
 
 
 def steps_page(view: StepsView, row: StepRow | None, detail: StepView | None) -> Document:
-    """What speaks against the step, then what it did; `detail` None where that is not read yet."""
+    """The finding at the step, then its action; `detail` None until that is read."""
     if row is None:
         return ()
-    parts = [tuple(_against(row))]
-    if row.decisive and view.trial is not None:
-        parts.append(tuple(_trial(view.trial)))
+    parts = [tuple(_finding(row))]
+    if row.decisive and view.confirmation is not None:
+        parts.append(tuple(_confirmation(view.confirmation)))
     if row.decisive and view.fix is not None:
-        parts.append(tuple(_fix(view.fix, tried=view.trial is not None)))
+        parts.append(tuple(_fix(view.fix, is_tested=view.confirmation is not None)))
     if view.facts:
         parts.append(tuple(_facts(view.facts)))
     if detail is not None:
-        parts.append(tuple(_did(detail)))
+        parts.append(tuple(_action(detail)))
     return tuple(item for part in parts if part for item in (*part, BLANK))[:-1]
 
 
-def _against(row: StepRow) -> Iterator[Item]:
-    """The things that contradict each other, each with its place; else the oracle's word."""
+def _finding(row: StepRow) -> Iterator[Item]:
+    """The things that contradict each other, each with its place; else the detector's phrase."""
     if row.sources:
-        yield Block(text="belief against world", style="candidate" if row.decisive else "error")
+        yield Block(text="contradiction", style="candidate" if row.decisive else "error")
         for place, each in enumerate(row.sources):
             yield _source(each, row.step, f"source {row.step} {place}")
-    elif row.phrase and row.asked:
+    elif row.phrase and row.evaluated:
         yield Block(text=format.plain(row.phrase), style="role")
-    elif not row.asked and row.phrase != NOT_ASKED:
-        yield Block(text=f"not asked: {format.plain(row.phrase)}", style="quiet")
+    elif not row.evaluated and row.phrase != NOT_EVALUATED:
+        yield Block(text=f"{NOT_EVALUATED}: {format.plain(row.phrase)}", style="quiet")
 
 
 def _source(each: SourceRow, here: int, key: str) -> StepLink:
@@ -248,38 +243,37 @@ def _source(each: SourceRow, here: int, key: str) -> StepLink:
     )
 
 
-def _trial(trial: TrialView) -> Iterator[Item]:
+def _confirmation(given: ConfirmationView) -> Iterator[Item]:
     """Both arms of the test with their intervals."""
-    style = {"validated": "good", "refuted": "error"}.get(trial.status, "role")
-    by = format.one_line(f"by {trial.by}; Fisher's exact test, two-sided, {p_words(trial.p)}")
-    yield Block(text=trial.status, style=style, aside=by)
+    style = {"confirmed": "good", "refuted": "error"}.get(given.status, "role")
+    by = f"{given.detector} · Fisher's exact test, two-sided, {p_words(given.p)}"
+    yield Block(text=given.status, style=style, aside=format.one_line(by))
     for name, arm, lost, why in (
-        ("control", trial.control, trial.control_lost, trial.control_why),
-        ("with the fix", trial.fixed, trial.fixed_lost, trial.fixed_why),
+        ("control", given.control, given.control_unusable, given.control_why),
+        ("edited", given.edited, given.edited_unusable, given.edited_why),
     ):
-        bad = f"{trial.bad} " if arm.n else ""
-        yield Block(text=f"{bad}{rate_words(arm, lost, why)}", label=name, indent=INDENT)
+        yield Block(text=rate_words(arm, lost, why), label=name, indent=INDENT)
 
 
-def _fix(fix: FixView, *, tried: bool) -> Iterator[Item]:
-    name = "the fix that was tried" if tried else "the fix that ‹steps.validate› tries"
+def _fix(fix: FixView, *, is_tested: bool) -> Iterator[Item]:
+    name = "fix" if is_tested else "fix: ‹steps.validate› confirm"
     yield HintBlock(text=name, style="role", aside=format.one_line(fix.name))
     for change in fix.changes:
         yield Block(text=format.plain(change), indent=INDENT)
 
 
 def _facts(facts: tuple[str, ...]) -> Iterator[Item]:
-    yield Block(text="asked about", style="role")
+    yield Block(text="facts", style="role")
     for fact in facts:
         yield Block(text=format.plain(fact), indent=INDENT)
 
 
-def _did(detail: StepView) -> Iterator[Item]:
-    """What the step said; then its calls, each with what came back where that was recorded."""
-    yield Block(text="what it did", style="role")
-    response, came = detail.response, detail.observations
-    if response is not None and came and (response.text or response.thinking):
+def _action(detail: StepView) -> Iterator[Item]:
+    """The step's text; then its calls, each with its result where that was recorded."""
+    yield Block(text="action", style="role")
+    response, results = detail.response, detail.observations
+    if response is not None and results and (response.text or response.thinking):
         detail = structs.replace(detail, response=structs.replace(response, calls=()))
     yield from response_page(traces.EMPTY_TRACE, detail)
-    if came:
+    if results:
         yield from observations_page(traces.EMPTY_TRACE, detail)
