@@ -176,13 +176,13 @@ async def test_tools_that_were_not_recorded_are_attached_and_the_step_can_be_tes
     async with opening.opened(StepsScreen(db, lacking)) as pilot:
         await by_key(pilot, "steps.model")
         await answer(pilot, MODEL)
-        assert "It cannot be tested: tools were called, but" in text(pilot.app)
+        assert "Cannot confirm: tools were called, but" in text(pilot.app)
         await by_key(pilot, "steps.attach")
         assert isinstance(pilot.app.screen, AttachBox)
         await press(pilot, "tab", "space")
         await by_key(pilot, "attach.tick")
-        assert "the trace now has 5 tools (sketched)" in text(pilot.app)
-        assert "v tests it: 8 as recorded, 8 with the fix" in text(pilot.app)
+        assert "attached 5 tools (sketched)" in text(pilot.app)
+        assert "v confirm: 8 samples per arm" in text(pilot.app)
         assert "steps.attach" not in offered_here(pilot), "nothing is missing any more"
 
 
@@ -203,9 +203,9 @@ async def letting_go_on(db: Path) -> AsyncIterator[Pilot[None]]:
 
 async def test_what_a_saved_run_does_is_said_and_may_be_said_otherwise(db: Path) -> None:
     async with letting_go_on(db) as pilot:
-        assert "w says what a saved run does" in text(pilot.app)
+        assert "w set what a recovered run does" in text(pilot.app)
         await expecting(pilot, SAVED)
-        assert "r lets demo, rule-based go on with the fix, 1 run from each" in text(pilot.app)
+        assert "1 free run of demo, rule-based with the fix, from each" in text(pilot.app)
         await pilot.press(offered(pilot, "steps.expect").key)
         await until(pilot, SAVED)  # what was said, to be changed
         await answer(pilot, "gold")
@@ -214,7 +214,7 @@ async def test_what_a_saved_run_does_is_said_and_may_be_said_otherwise(db: Path)
 
 async def expecting(pilot: Pilot[None], said: str) -> None:
     await pilot.press(offered(pilot, "steps.expect").key)
-    await until(pilot, "what does a saved run do?")
+    await until(pilot, "what a recovered run does")
     await answer(pilot, said)
 
 
@@ -224,17 +224,17 @@ async def test_reads_of_another_moment_answer_once_they_are_allowed_and_no_longe
     async with letting_go_on(db) as pilot:
         await expecting(pilot, SAVED)
         await by_key(pilot, "steps.run")
-        assert "From no step did enough runs come to an end that tells" in text(pilot.app)
-        assert "A lets what was read at another moment answer" in text(pilot.app)
+        assert "Inconclusive: no step has enough usable runs." in text(pilot.app)
+        assert "A allow stale results" in text(pilot.app)
         await by_key(pilot, "steps.stale")
-        assert "Answers of another moment are allowed (A takes that back)." in text(pilot.app)
+        assert "Stale results allowed. A disallow" in text(pilot.app)
         assert "questions ran out" not in text(pilot.app)
         await by_key(pilot, "steps.run")
-        assert "The fix saves most runs from every step whose runs came" in text(pilot.app)
+        assert "Recoverable from every step with enough usable runs" in text(pilot.app)
         await by_key(pilot, "steps.stale")
-        assert "Answers of another moment" not in text(pilot.app)
+        assert "Stale results allowed" not in text(pilot.app)
         await by_key(pilot, "steps.run")
-        assert "From no step did enough runs come to an end that tells" in text(pilot.app)
+        assert "Inconclusive: no step has enough usable runs." in text(pilot.app)
 
 
 # --- stopped by a key
@@ -299,12 +299,14 @@ async def test_x_stops_the_search_for_a_step_and_what_was_answered_is_asked_no_s
     async with opening.opened(screen) as pilot:
         await ask_until_held(pilot, server, "steps.run")
         await stop(pilot, "steps.stop")
-        stopped = " Stopped; what was answered is kept. Nothing found in 2 steps; the rest is open."
-        assert rows(pilot.app)[1] == stopped
-        assert " One sample a step: a look." in text(pilot.app)
+        stopped = (
+            " Stopped. Completed calls are saved. No contradiction found in 2 steps; the others"
+        )
+        assert rows(pilot.app)[1].startswith(stopped)
+        assert " 1 sample per step: not conclusive." in text(pilot.app)
         await ask_for_the_rest(pilot, server, "steps.run")
-        assert rows(pilot.app)[1].startswith(" Belief left the world at step 15")
-        assert " 2 kept, " in rows(pilot.app)[-2]
+        assert rows(pilot.app)[1].startswith(" First contradiction: step 15")
+        assert " 2 cached " in rows(pilot.app)[-2]
 
 
 async def test_x_stops_a_try_and_what_was_answered_is_asked_no_second_time(
