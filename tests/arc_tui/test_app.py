@@ -272,8 +272,38 @@ async def test_a_bad_file_is_told_and_the_good_one_is_there(db: Path, tmp_path: 
     async with app.run_test(size=(100, 30), notifications=True) as pilot:
         await settle(pilot)
         assert "bad.json" in text(app)
+        assert "Imported 2 traces · 1 error" in text(app)
         assert isinstance(app.screen, RunsScreen)
         assert app.screen.table.row_count == 2
+
+
+async def test_of_many_bad_files_some_are_told_and_all_are_counted(
+    db: Path, tmp_path: Path
+) -> None:
+    bad = tuple(tmp_path / f"bad-{number}.json" for number in range(7))
+    for path in bad:
+        path.write_text('[{"task_id": 1, "reward": 1, "info": {}, "traj"')
+    app = ArcApp(db, imports=bad)
+    async with app.run_test(size=(100, 40), notifications=True) as pilot:
+        await settle(pilot)
+        assert "Imported 0 traces · 7 errors" in text(app)
+        told = [path.name for path in bad if path.name in text(app)]
+        assert told == ["bad-0.json", "bad-1.json", "bad-2.json"]
+
+
+@pytest.mark.parametrize(
+    ("report", "says"),
+    [
+        (importing.ImportReport(), "All runs analysed."),
+        (importing.ImportReport(undiagnosed=("run 1: bug",)), "Runs analysed · 1 error"),
+        (
+            importing.ImportReport(skipped=("notes.txt", "a.png")),
+            "Imported 0 traces · 2 files skipped: not a known trace format",
+        ),
+    ],
+)
+def test_the_summary_of_an_import_is_one_line(report: importing.ImportReport, says: str) -> None:
+    assert ImportFinished(report).summary == says
 
 
 async def test_the_progress_of_an_import_is_one_line_and_escape_stops_it(

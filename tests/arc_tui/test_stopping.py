@@ -100,6 +100,7 @@ async def test_the_list_of_runs_stays_and_can_be_read_again(
         patched.setattr("arc_tui.features.runs.screen.build_runs", endless)
         async with ArcApp(six_runs).run_test(size=(80, 24)) as pilot:
             await until(pilot, SAID)
+            assert "Loading runs." in text(pilot.app)
             await stopped(pilot, endless)
             assert isinstance(pilot.app.screen, RunsScreen)
             assert "Loading stopped." in text(pilot.app)

@@ -119,13 +119,14 @@ class ImportFinished(Message):
         """What came of it, in one line."""
         if self.report is None:
             return "Import stopped. Traces imported so far are saved."
-        if not self.report.files and not self.report.skipped:
+        if not (self.report.files or self.report.skipped or self.errors):
             return "All runs analysed."
         same = sum(file.duplicates for file in self.report.files)
         new = sum(len(file.traces) for file in self.report.files) - same
         skipped = len(self.report.skipped)
+        read = self.report.files or self.report.skipped
         parts = [
-            f"Imported {format.count(new, 'trace')}",
+            f"Imported {format.count(new, 'trace')}" if read else "Runs analysed",
             f"{same} already imported" if same else "",
             f"{format.count(skipped, 'file')} skipped: not a known trace format" if skipped else "",
             format.count(len(self.errors), "error") if self.errors else "",
