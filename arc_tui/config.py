@@ -187,10 +187,10 @@ TEMPLATE = """\
 # app.settings = "comma,f11"
 
 [owners]
-# Whose a failure is: a class, a class with its sub-label, or a fault.
+# Whose a failure is: a class, a class with its sub-label, or an attribution.
 # bad_args = "tools team"
 # "other / cap hit" = "ops"
-# "fault:harness" = "platform"
+# "attribution:environment" = "platform"
 
 [redact]
 # What is masked before anything is stored, besides what arc finds by itself.

@@ -1,4 +1,4 @@
-"""What is this failure called? The classes, the faults and the shapes, each in one table.
+"""What is this failure called? The classes, the attributions and the shapes, each in one table.
 
 README, help, the tag picker and the reports read these tables; nothing else names a class.
 The definitions follow the articles behind the project (`formulas.md`, failure classes, shapes).
@@ -23,12 +23,12 @@ class FailureClass(StrEnum):
 
 
 class Attribution(StrEnum):
-    """Whose doing the failure was; no prompt edit helps but the agent's own."""
+    """What caused the failure; a prompt edit can only fix the agent's own."""
 
     AGENT = "agent"
     USER = "user"
-    HARNESS = "harness"
-    CHECK = "check"
+    ENVIRONMENT = "environment"
+    GRADER = "grader"
 
 
 class Shape(StrEnum):
@@ -121,9 +121,9 @@ SUB_LABELS: tuple[str, ...] = (
     "cap hit",
     "verified nothing",
     "serving error",
-    "user left its task",
-    "check never ran",
-    "check wants the unsaid",
+    "user off task",
+    "grader never ran",
+    "grader requires the unstated",
 )
 """A starter list for `other`; any text is allowed."""
 

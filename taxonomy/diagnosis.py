@@ -74,7 +74,7 @@ def _warnings(case: RuleContext, scores: Sequence[StepScore]) -> Iterator[str]:
         yield f"{bad} of {len(acts)} calls malformed"
     refused = [act for act in acts if act.reply.failed and act.reply.kind is Kind.ARGUMENTS]
     if refused:
-        yield f"{len(refused)} of {len(acts)} calls refused for their arguments"
+        yield f"{len(refused)} of {len(acts)} calls rejected for their arguments"
     for values in case.grounding.values():
         for value in values:
             if value.origin is None:

@@ -74,13 +74,13 @@ def break_of(
     """Where a run broke: where a person tagged it, else at its first candidate.
 
     Of several, those of the class it is counted under go first; where the rules see a failure and
-    no candidate, it is the step of the failure. A failure that was not the agent's is left out.
+    no candidate, it is the step of the failure. A failure not attributed to the agent is left out.
     """
     if outcome == "passed":
         return LeftOut(trace=trace, why=PASSED)
-    fault = _fault(said, diagnosis)
-    if not is_agents(fault):
-        return LeftOut(trace=trace, why=f"the {fault}'s doing; no prompt edit can answer it")
+    attribution = _attribution(said, diagnosis)
+    if not is_agents(attribution):
+        return LeftOut(trace=trace, why=f"attribution: {attribution}; a prompt edit cannot fix it")
     failure = said[0].failure if said else None
     tagged = [row for row in said if row.accepted]
     if tagged:
@@ -96,12 +96,12 @@ def break_of(
     return LeftOut(trace=trace, why=NO_BREAK)
 
 
-def _fault(said: Sequence[TagRow], diagnosis: Diagnosis | None) -> Attribution | None:
-    """Whose doing it was, by what is counted; where nothing is, by any word on the harness."""
+def _attribution(said: Sequence[TagRow], diagnosis: Diagnosis | None) -> Attribution | None:
+    """The attribution of what is counted; where nothing is, of any finding on the environment."""
     if said:
-        return said[0].fault
-    faults = [found.fault for found in (diagnosis.findings if diagnosis else ())]
-    return Attribution.HARNESS if Attribution.HARNESS in faults else None
+        return said[0].attribution
+    named = [found.attribution for found in (diagnosis.findings if diagnosis else ())]
+    return Attribution.ENVIRONMENT if Attribution.ENVIRONMENT in named else None
 
 
 def _candidate(

@@ -80,7 +80,7 @@ class Bar(Struct, frozen=True, kw_only=True):
     suggested: int
     failure: FailureClass = msgspec.field(name="class")
     sub: str | None
-    fault: Attribution | None
+    attribution: Attribution | None
     part: str | None = None
     owner: str | None = None
     owners: int = 0
@@ -94,7 +94,7 @@ class Bar(Struct, frozen=True, kw_only=True):
 class Pareto(Struct, frozen=True, kw_only=True):
     """Failed runs by class, most first.
 
-    `apart` are failures that were not the agent's doing (no prompt edit helps them), `untagged`
+    `apart` are failures not attributed to the agent (a prompt edit cannot fix them), `untagged`
     failed runs nobody says anything of, `unknown` runs whose outcome is not known.
     """
 
@@ -115,11 +115,11 @@ def tally(store: Store, *, without: Collection[str] = NONE, chosen: Filter = ALL
     groups: dict[str, list[WordCount]] = {}
     for each in counted:
         if each.failure is not None:
-            groups.setdefault(_whole(each.failure, each.sub, each.fault), []).append(each)
+            groups.setdefault(_whole(each.failure, each.sub, each.attribution), []).append(each)
     bars = _in_order([_counted(label, group) for label, group in groups.items()], None)
     return Pareto(
-        bars=tuple(bar for bar in bars if is_agents(bar.fault)),
-        apart=tuple(bar for bar in bars if not is_agents(bar.fault)),
+        bars=tuple(bar for bar in bars if is_agents(bar.attribution)),
+        apart=tuple(bar for bar in bars if not is_agents(bar.attribution)),
         untagged=sum(each.runs for each in counted if each.failure is None),
         failed=sum(each.runs for each in counted),
         unknown=outcome_count(store, "unknown", without=without, chosen=chosen),
@@ -149,7 +149,8 @@ def pareto(
     for row, owner in zip(said, named, strict=True):
         of = owner or NO_VALUE if by == "owner" else part(row)
         counted.setdefault(
-            (row.run, _whole(row.failure, row.sub, row.fault, of)), (row, of, _behind(row, owner))
+            (row.run, _whole(row.failure, row.sub, row.attribution, of)),
+            (row, of, _behind(row, owner)),
         )
     groups: dict[str, list[tuple[TagRow, str | None, RunBehind]]] = {}
     for (_, label), each in counted.items():
@@ -157,8 +158,8 @@ def pareto(
     bars = _in_order([_bar(label, group) for label, group in groups.items()], by)
     failed = outcome_count(store, "failed", without=without, chosen=chosen)
     return Pareto(
-        bars=tuple(bar for bar in bars if is_agents(bar.fault)),
-        apart=tuple(bar for bar in bars if not is_agents(bar.fault)),
+        bars=tuple(bar for bar in bars if is_agents(bar.attribution)),
+        apart=tuple(bar for bar in bars if not is_agents(bar.attribution)),
         untagged=failed - len({row.run for row in said}),
         failed=failed,
         unknown=outcome_count(store, "unknown", without=without, chosen=chosen),
@@ -182,9 +183,9 @@ def untagged_runs(
     )
 
 
-def is_agents(fault: Attribution | None) -> bool:
-    """Was it the agent's doing, as far as anyone says?"""
-    return fault in (None, Attribution.AGENT)
+def is_agents(attribution: Attribution | None) -> bool:
+    """Is it attributed to the agent, as far as is known?"""
+    return attribution in (None, Attribution.AGENT)
 
 
 def iso_week(start_ns: int | None) -> str:
@@ -197,16 +198,16 @@ def iso_week(start_ns: int | None) -> str:
 
 
 def failure_label(row: TagRow) -> str:
-    """A failure as a bar that is not split names it: class, sub-label, and whose doing it was."""
-    return _whole(row.failure, row.sub, row.fault)
+    """A failure as a bar that is not split names it: class, sub-label, attribution."""
+    return _whole(row.failure, row.sub, row.attribution)
 
 
 @lru_cache(maxsize=1024)
 def _whole(
-    failure: FailureClass, sub: str | None, fault: Attribution | None, part: str | None = None
+    failure: FailureClass, sub: str | None, attribution: Attribution | None, part: str | None = None
 ) -> str:
     label = " · ".join(filter(None, (class_label(failure, sub), part)))
-    return label if is_agents(fault) else f"{label} ({fault})"
+    return label if is_agents(attribution) else f"{label} ({attribution})"
 
 
 def _splitter(store: Store, by: By | None) -> Callable[[TagRow], str | None]:
@@ -253,7 +254,7 @@ def _counted(label: str, group: Sequence[WordCount]) -> Bar:
         suggested=sum(each.runs for each in group) - tagged,
         failure=first.failure,
         sub=first.sub,
-        fault=first.fault,
+        attribution=first.attribution,
     )
 
 
@@ -269,7 +270,7 @@ def _bar(label: str, group: Sequence[tuple[TagRow, str | None, RunBehind]]) -> B
         suggested=len(runs) - tagged,
         failure=row.failure,
         sub=row.sub,
-        fault=row.fault,
+        attribution=row.attribution,
         part=part,
         owner=owner,
         owners=len(owners),

@@ -43,7 +43,7 @@ nothing."""
 class Finding(Struct, frozen=True, kw_only=True):
     """A failure seen at a step. `why` is one phrase for a list; `confidence` 0..1, None unknown.
 
-    `rule` names the detector, `sub` the sub-label of `other`, `fault` whose doing it was where
+    `rule` names the detector, `sub` the sub-label of `other`, `attribution` who caused it where
     the evidence tells.
     """
 
@@ -53,7 +53,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     rule: str
     span: str | None = None
     sub: str | None = None
-    fault: Attribution | None = None
+    attribution: Attribution | None = None
     confidence: float | None = None
     evidence: tuple[Evidence, ...] = ()
 
@@ -141,9 +141,9 @@ class Candidate(Struct, frozen=True, kw_only=True):
     def accuracy(self) -> str:
         """The confidence in words, in tens: more would claim more than was measured."""
         if self.confidence is None:
-            return "accuracy not measured for such a run"
+            return "accuracy unknown"
         tens = round(self.confidence * 10)
-        return f"right {f'about {tens}' if tens else 'less than 1'} in 10 on labelled runs"
+        return f"correct in {f'about {tens}' if tens else 'less than 1'} of 10 labelled runs"
 
 
 class Diagnosis(Struct, frozen=True, kw_only=True):

@@ -1,14 +1,14 @@
 """Whose is a failure? The team that would mend it, by what people wrote down.
 
-Two places say so: the settings (`[owners]`: a class, a sub-label or a fault → a name) and the goals
-of a task (`taxonomy/goals.py`: a goal → a name). The first of these that says something is taken:
+Two places say so: the settings (`[owners]`: a class, a sub-label or an attribution → a name) and
+the goals of a task (`taxonomy/goals.py`: a goal → a name). The first that applies is taken:
 
-1. the fault, where it is not the agent's: what a harness broke is no team's prompt;
+1. the attribution, where it is not the agent: what the environment broke is no team's prompt;
 2. the goal with an owner that covers the step, in the newest version of each file of goals that
    was kept; of several the weightiest, then the first. It outranks the class: who answers for what
    the step was for knows the case, who answers for a class knows the kind;
 3. the sub-label (`other / cap hit`), then the class;
-4. `fault:agent`: whatever else the agent did wrong.
+4. `attribution:agent`: whatever else the agent did wrong.
 
 None where nobody is named: an owner is never guessed.
 """
@@ -31,34 +31,34 @@ from taxonomy.judgements.tags import TagRow
 if TYPE_CHECKING:
     from taxonomy.evidence.reading import Turn
 
-FAULT = "fault:"
+ATTRIBUTION = "attribution:"
 
 
 class BadOwner(ArcError):
-    """An owner given to something that is no class and no fault."""
+    """An owner given to something that is no class and no attribution."""
 
 
 class Owners(Struct, frozen=True, kw_only=True):
-    """Names by what they answer for: a fault, or a class as it is written with its sub-label."""
+    """Names by what they answer for: an attribution, or a class as written with its sub-label."""
 
-    by_fault: dict[Attribution, str] = {}
+    by_attribution: dict[Attribution, str] = {}
     by_label: dict[str, str] = {}
 
     def of(
         self,
         failure: FailureClass,
         sub: str | None = None,
-        fault: Attribution | None = None,
+        attribution: Attribution | None = None,
         goal: str | None = None,
     ) -> str | None:
         """Who a failure belongs to; `goal` is the owner of the goal its step was for."""
-        if fault is not None and fault is not Attribution.AGENT:
-            return self.by_fault.get(fault)
+        if attribution is not None and attribution is not Attribution.AGENT:
+            return self.by_attribution.get(attribution)
         return (
             goal
             or self.by_label.get(class_label(failure, sub))
             or self.by_label.get(failure.value)
-            or self.by_fault.get(Attribution.AGENT)
+            or self.by_attribution.get(Attribution.AGENT)
         )
 
 
@@ -67,24 +67,24 @@ NOBODY = Owners()
 
 def owners_from(named: Mapping[str, str]) -> Owners:
     """Owners by the keys of the settings: `bad args` or `bad_args`, `other / cap hit`,
-    `fault:harness`. Raises BadOwner naming the key and what is known."""
-    by_fault: dict[Attribution, str] = {}
+    `attribution:environment`. Raises BadOwner naming the key and what is known."""
+    by_attribution: dict[Attribution, str] = {}
     by_label: dict[str, str] = {}
     for key, owner in named.items():
         if not owner.strip():
-            raise BadOwner(f"{key!r} has no name")
+            raise BadOwner(f"{key!r} names no owner")
         kind, _, rest = key.partition(":")
-        if rest and kind.strip().lower() == FAULT[:-1]:
-            by_fault[_fault(key, rest)] = owner.strip()
+        if rest and kind.strip().lower() == ATTRIBUTION[:-1]:
+            by_attribution[_attribution(key, rest)] = owner.strip()
         else:
             by_label[_label(key)] = owner.strip()
-    return Owners(by_fault=by_fault, by_label=by_label)
+    return Owners(by_attribution=by_attribution, by_label=by_label)
 
 
-def _fault(key: str, word: str) -> Attribution:
+def _attribution(key: str, word: str) -> Attribution:
     wanted = word.strip().lower()
     if wanted not in set(Attribution):
-        raise BadOwner(f"{key!r} names no fault", f"faults are {', '.join(Attribution)}")
+        raise BadOwner(f"{key!r}: unknown attribution", f"known: {', '.join(Attribution)}")
     return Attribution(wanted)
 
 
@@ -95,8 +95,10 @@ def _label(key: str) -> str:
     if wanted not in set(FailureClass):
         near = get_close_matches(wanted, list(FailureClass), n=1)
         meant = f", did you mean {str(near[0])!r}?" if near else ""
-        known = ", ".join([*FailureClass, "other / …", *(FAULT + each for each in Attribution)])
-        raise BadOwner(f"{key!r} is no class of failure{meant}", f"known: {known}")
+        known = ", ".join(
+            [*FailureClass, "other / …", *(ATTRIBUTION + each for each in Attribution)]
+        )
+        raise BadOwner(f"{key!r}: unknown failure class{meant}", f"known: {known}")
     return class_label(FailureClass(wanted), sub.strip() or None if slash else None)
 
 
@@ -109,7 +111,8 @@ def owners_of(
     """
     goals = [seen.goals for seen in newest(store)]
     return tuple(
-        owners.of(row.failure, row.sub, row.fault, _goal_owner(store, goals, row)) for row in rows
+        owners.of(row.failure, row.sub, row.attribution, _goal_owner(store, goals, row))
+        for row in rows
     )
 
 

@@ -64,7 +64,7 @@ def rule_scores(case: RuleContext, found: Sequence[Finding]) -> tuple[StepScore,
         before: list[Act] = []
         acts = [act for turn in turns for act in turn.acts]
         for earlier, act in brought_again(acts):
-            again.setdefault(act.span.id, f"{act.name} as at step {earlier.step}")
+            again.setdefault(act.span.id, f"{act.name} repeats step {earlier.step}")
         for place, turn in enumerate(turns):
             items: tuple[Item, ...] = (
                 _fits(case, turn, garbled),
@@ -157,7 +157,7 @@ def _grounded(case: RuleContext, turn: Turn) -> Item:
             return Item(
                 name=GROUNDED,
                 held=False,
-                because=f"{value.path} {value.value} stands in nothing it saw",
+                because=f"{value.path} {value.value} not found in context",
             )
     return Item(name=GROUNDED, held=True if values else None)
 
@@ -201,7 +201,7 @@ def _verified(turns: Sequence[Turn], place: int) -> Item:
     later = [act for turn in turns[place + 1 : place + 1 + VERIFIES_WITHIN] for act in turn.acts]
     if any(works(act) and not mutates(act.span) for act in later):
         return Item(name=VERIFIED, held=True)
-    return Item(name=VERIFIED, held=False, because=f"nothing looked at what {changed[0].name} did")
+    return Item(name=VERIFIED, held=False, because=f"result of {changed[0].name} not verified")
 
 
 def _changes(act: Act) -> bool:
@@ -234,7 +234,9 @@ def _fresh(before: Sequence[Act], turn: Turn, again: Mapping[str, str]) -> Item:
     for act in turn.acts:
         for earlier in reversed(before):
             if repeats(earlier, act):
-                return Item(name=FRESH, held=False, because=f"{act.name} as at step {earlier.step}")
+                return Item(
+                    name=FRESH, held=False, because=f"{act.name} repeats step {earlier.step}"
+                )
             if earlier.key == act.key and None in (earlier.reply.failed, act.reply.failed):
                 unknown = True
     return Item(name=FRESH, held=None if unknown else True)

@@ -28,7 +28,7 @@ from tests.shared import DATA, Imported, needs_shared, runs_below
 pytestmark = needs_shared
 
 GAVE_UP, LOOP, OTHER = FailureClass.GAVE_UP, FailureClass.LOOP, FailureClass.OTHER
-AGENT, HARNESS, CHECK = Attribution.AGENT, Attribution.HARNESS, Attribution.CHECK
+AGENT, HARNESS, CHECK = Attribution.AGENT, Attribution.ENVIRONMENT, Attribution.GRADER
 
 
 class Read(Struct, frozen=True):
@@ -38,14 +38,14 @@ class Read(Struct, frozen=True):
     run: str
     steps: frozenset[int]
     failure: FailureClass
-    fault: Attribution
+    attribution: Attribution
     reason: str
     misses: frozenset[str] = frozenset()
 
 
-def run(name: str, steps: set[int], failure: FailureClass, fault: Attribution, reason: str,
+def run(name: str, steps: set[int], failure: FailureClass, attribution: Attribution, reason: str,
         *misses: str) -> Read:  # fmt: skip
-    return Read(name, frozenset(steps), failure, fault, reason, frozenset(misses))
+    return Read(name, frozenset(steps), failure, attribution, reason, frozenset(misses))
 
 
 READ = (
@@ -115,8 +115,8 @@ def test_the_rules_see_what_we_read_but_for_the_listed_misses(store: Store, told
     sure = [each for each in said.findings if each.confidence is None or each.confidence >= 0.5]
     if told.failure not in {each.failure for each in sure}:
         misses.add("class")
-    elif told.fault not in {each.fault or AGENT for each in sure}:
-        misses.add("fault")
+    elif told.attribution not in {each.attribution or AGENT for each in sure}:
+        misses.add("attribution")
     if told.steps and (not said.candidates or said.candidates[0].step not in told.steps):
         misses.add("first")
     assert misses == told.misses

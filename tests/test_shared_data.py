@@ -175,7 +175,7 @@ def test_runs_whose_calls_are_garbled_are_the_harness_s_fault(store: Store) -> N
     assert said is not None
     found = said.findings[0]
     assert (found.failure, found.sub) == (FailureClass.OTHER, "malformed calls")
-    assert found.fault is Attribution.HARNESS
+    assert found.attribution is Attribution.ENVIRONMENT
 
 
 PLANTED = rb"AKIA[0-9A-Z]{16}|(?<=SECRET_ACCESS_KEY=)[A-Za-z0-9/+]{40}|gh[po]_\w{36}|hf_\w{34}"
@@ -208,4 +208,4 @@ def test_a_replay_of_a_garbled_run_says_that_no_prompt_answers_it(
 ) -> None:
     said = spoken("--db", str(real.path), "replay", "fix-git/fix-git__cCozJVA", cwd=tmp_path)
     assert said.code == 2
-    assert "no prompt edit can answer it" in said.err
+    assert "a prompt edit cannot fix it" in said.err

@@ -101,7 +101,7 @@ def add(
         given = structs.replace(
             _own_tag(store, trace, step, class_),
             sub=sub,
-            fault=Attribution(attribution) if attribution else None,
+            attribution=Attribution(attribution) if attribution else None,
             note=note,
         )
         put_tag(store, given)
@@ -141,7 +141,7 @@ def _own_tag(store: Store, trace: str, step: int, word: str) -> Tag:
 
 
 def _tag_line(given: Tag) -> str:
-    whose = f" · attribution: {given.fault}" if given.fault else ""
+    whose = f" · attribution: {given.attribution}" if given.attribution else ""
     return f"{given.trace[:8]} · step {given.step} · {given.failure.value}{whose}"
 
 
@@ -239,7 +239,7 @@ def _cells(row: TagRow) -> list[Text | str]:
         row.outcome,
         str(row.step),
         format.one_line(class_label(row.failure, row.sub)),
-        row.fault.value if row.fault else format.UNKNOWN,
+        row.attribution.value if row.attribution else format.UNKNOWN,
         format.one_line(row.by),
         format.one_line(row.why),
     ]

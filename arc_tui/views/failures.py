@@ -35,7 +35,7 @@ from taxonomy.query.failures import NONE, run_heads, verdicts
 from taxonomy.query.filter import ALL, Filter, among
 from taxonomy.query.listing import held_out_note
 
-NOT_AGENTS = "not the agent's doing"
+NOT_AGENTS = "not attributed to the agent"
 
 
 class FailuresRequest(Struct, frozen=True, kw_only=True):
@@ -62,8 +62,8 @@ class BarRow(Struct, frozen=True, eq=False, kw_only=True):
 class FailuresView(Struct, frozen=True, eq=False, kw_only=True):
     """Everything the failures screen draws.
 
-    `rows` are the bars in order: the agent's own failures, under a heading those that were not
-    its doing, and last what nobody tagged. `titles` name the runs that have no task. `runs` are
+    `rows` are the bars in order: the agent's own failures, under a heading those not attributed
+    to it, and last what nobody tagged. `titles` name the runs that have no task. `runs` are
     all of them, whatever their outcome. What is `held_out`, the runs of held-out tasks, is in none
     of the rest unless it is shown.
     """
@@ -157,7 +157,7 @@ def bar_rows(counted: Pareto, untagged: tuple[RunBehind, ...]) -> tuple[BarRow, 
 def _row(bar: Bar) -> BarRow:
     return BarRow(
         label=bar.label,
-        of="agent" if is_agents(bar.fault) else "apart",
+        of="agent" if is_agents(bar.attribution) else "apart",
         tagged=bar.tagged,
         count=bar.count,
         bar=bar,
@@ -198,7 +198,7 @@ def _known(bars: list[BarRow]) -> str:
 
 NO_OWNER = "nobody is named: [owners] in config.toml, or the owner of a goal"
 NOT_NAMED = "neither a person nor a rule or judge names what went wrong in these runs"
-OTHERS_DOING = "the {fault}'s doing: no edit of a prompt helps"
+OTHERS_DOING = "attribution: {attribution}; a prompt edit cannot fix it"
 NONE_IN_COMMON = "no run in common"
 NOTHING_IN_COMMON = "no run yet of which two of person, judge and rule named a failure"
 WHO: dict[Source, str] = {
@@ -254,12 +254,12 @@ def _card(view: FailuresView, row: BarRow) -> Iterator[Labelled]:
     else:
         entry = BY_CLASS[row.bar.failure]
         yield "means", entry.definition if entry.name is not FailureClass.OTHER else _other(row)
-        if not is_agents(row.bar.fault):
-            yield "whose", OTHERS_DOING.format(fault=row.bar.fault)
+        if not is_agents(row.bar.attribution):
+            yield "whose", OTHERS_DOING.format(attribution=row.bar.attribution)
         for label, words in (
             ("looks like", entry.signature), ("cause", entry.cause), ("first fix", entry.fix),
         ):  # fmt: skip
-            if words != format.UNKNOWN and is_agents(row.bar.fault):
+            if words != format.UNKNOWN and is_agents(row.bar.attribution):
                 yield label, words
         yield "owner", owner(row.bar) or NO_OWNER
     split = f"{row.tagged} tagged, {row.count - row.tagged} suggested"

@@ -126,7 +126,7 @@ def ending(reading: Reading) -> Ending | None:
     last = thread[-1]
     for act in reversed(last.acts):
         if declares(act):
-            return _by_call(last, act, "declared that it gives up", certain=True)
+            return _by_call(last, act, "declared giving up", certain=True)
     for turn in thread[:-3:-1]:
         for act in turn.acts:
             if hands_over(act) and _unfinished(thread):
@@ -197,11 +197,11 @@ def _stopped_short(reading: Reading, thread: Sequence[Turn]) -> str | None:
     if not reading.has_tools:
         return None
     if _says_nothing(thread):
-        return "ended without a word" if _stopped_itself(last) else None
+        return "ended with an empty message" if _stopped_itself(last) else None
     attended = _attended(thread)
     closing = [each for each in _closing(last.said) if not _OFFERS.search(each)]
     if not attended and any(map(_ASKS.search, closing)):
-        return "asked what nobody was there to answer"
+        return "asked a question; no user present"
     for sentence in closing[-1:] if attended else closing:
         if _announces(sentence):
             return f"announced a step and stopped: “{cut(sentence, 50)}”"
@@ -212,7 +212,7 @@ def _left_undone(reading: Reading, thread: Sequence[Turn]) -> Ending | None:
     """How a run that ends without a call left the task undone, which it may have had to."""
     worked = any(works(act) for turn in thread for act in turn.acts)
     if reading.has_tools and not worked:
-        why = "said what to do and called no tool for it"
+        why = "announced an action, called no tool"
         return _by_words(thread[-1], why, certain=False)
     refuses = (_attended(thread) or reading.has_tools) and _unfinished(thread)
     refusal = _refusal(reading, thread) if refuses else None

@@ -45,7 +45,7 @@ def keep(
                     found.step,
                     found.failure.value,
                     found.sub,
-                    found.fault.value if found.fault else None,
+                    found.attribution.value if found.attribution else None,
                     found.why,
                     found.rule,
                     found.confidence,

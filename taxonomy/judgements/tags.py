@@ -27,7 +27,7 @@ class Tag(Struct, frozen=True, kw_only=True):
     by: str
     source: Source = "human"
     sub: str | None = None
-    fault: Attribution | None = None
+    attribution: Attribution | None = None
     note: str | None = None
     evidence: tuple[Evidence, ...] = ()
     blind: bool = False
@@ -69,7 +69,7 @@ def put_tag(store: Store, given: Tag) -> None:
                 given.step,
                 given.failure.value,
                 given.sub,
-                given.fault.value if given.fault else None,
+                given.attribution.value if given.attribution else None,
                 store.redactor.text(given.note) if given.note else None,
                 given.by,
                 given.source,
@@ -143,7 +143,7 @@ def human_tags(store: Store) -> list[Tag]:
             failure=FailureClass(failure),
             by=by,
             sub=sub,
-            fault=Attribution(fault) if fault else None,
+            attribution=Attribution(fault) if fault else None,
             note=note,
             blind=bool(blind),
         )
@@ -220,7 +220,7 @@ class TagRow(Struct, frozen=True, kw_only=True):
     outcome: str
     failure: FailureClass = msgspec.field(name="class")
     sub: str | None
-    fault: Attribution | None
+    attribution: Attribution | None
     recording: str
     step: int
     span: str

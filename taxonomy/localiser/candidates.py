@@ -162,8 +162,8 @@ def _candidate(
 
 
 def _why(signals: Sequence[Signal]) -> str:
-    """The weightiest sign; one that tells nothing of what went wrong is said to be no more."""
+    """The weightiest sign; one of position alone is called a guess."""
     if not signals:
         return ""
     phrase = signals[0].phrase
-    return f"by its place only: {phrase}" if signals[0].name in POINTERS else phrase
+    return f"positional guess: {phrase}" if signals[0].name in POINTERS else phrase

@@ -44,36 +44,34 @@ class Feature(Struct, frozen=True, kw_only=True):
 FEATURES: tuple[Feature, ...] = (
     Feature(
         name=UNFOUNDED,
-        meaning="acts on what nothing it saw contains, or says what a result denies",
+        meaning="acts on a value not found in context, or contradicts a result",
         guess=2.5,
     ),
     Feature(
         name=BAD_CALL,
-        meaning="a call malformed, refused for its arguments, or of the wrong tool",
+        meaning="a malformed call, rejected arguments, or the wrong tool",
         guess=2.5,
     ),
     Feature(
         name=REPEATS,
-        meaning="a loop begins; a quarter where one call brings nothing new",
+        meaning="a loop begins; a quarter where one call returns nothing new",
         guess=1.5,
     ),
     Feature(
         name=BAD_END,
-        meaning="gives up or was cut off; less where a cap ended the run",
+        meaning="gives up or is truncated; less where a limit ended the run",
         guess=1.5,
     ),
     Feature(name=OTHER, meaning="any other finding of the rules", guess=1.5),
-    Feature(name=FIRST_FINDING, meaning="the earliest finding that is no bad end", guess=1.5),
+    Feature(name=FIRST_FINDING, meaning="the earliest finding other than a bad end", guess=1.5),
     Feature(
         name=FIRST_ERROR,
         meaning="a call or code fails for the first time; a fifth later",
         guess=1.0,
     ),
-    Feature(name=ASSUMPTION, meaning="says that it assumes, simulates or makes up", guess=1.0),
-    Feature(
-        name=NEW_FACTS, meaning="says numbers and names that nothing before contains", guess=1.0
-    ),
-    Feature(name=OBJECTION, meaning="a person stepped in or objected right after", guess=1.0),
+    Feature(name=ASSUMPTION, meaning="states that it assumes, simulates or makes up", guess=1.0),
+    Feature(name=NEW_FACTS, meaning="states numbers and names not found in context", guess=1.0),
+    Feature(name=OBJECTION, meaning="the user intervened or objected right after", guess=1.0),
     Feature(
         name=FIRST_ACTION,
         meaning="the first step that acts: writes code or changes something",
@@ -82,7 +80,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature(name=LAST_CHANCE, meaning="the last step that changed something", guess=0.5),
     Feature(
         name=GROWTH,
-        meaning="writes much more for once, or the context leaps; half: cost, latency",
+        meaning="output or context grows sharply; half: cost, latency",
         guess=0.5,
     ),
 )

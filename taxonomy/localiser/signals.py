@@ -67,7 +67,7 @@ _NEARLY_ALL = 0.8
 _GROWTH_STRENGTH = 0.5
 _SPIKE_STRENGTH = 0.25
 
-_NOT_OF_A_STEP = {Attribution.USER, Attribution.CHECK}
+_NOT_OF_A_STEP = {Attribution.USER, Attribution.GRADER}
 """Faults of what stands outside the run: no step of it is to blame."""
 
 _CUT_OFF = {"length", "context", "filter", "error"}
@@ -116,7 +116,7 @@ def strength(named: Mapping[str, StepSignal], feature: str) -> float:
 def _signs(
     case: RuleContext, found: Sequence[Finding], own: Sequence[StepScore]
 ) -> Iterator[StepSignal]:
-    yield from _findings([each for each in found if each.fault not in _NOT_OF_A_STEP])
+    yield from _findings([each for each in found if each.attribution not in _NOT_OF_A_STEP])
     yield from _rubric(own)
     yield from _errors(case.reading)
     yield from _words(case.reading)
@@ -166,7 +166,7 @@ def _failures(reading: Reading) -> Iterator[tuple[int, str]]:
     ]
     for turn, reply in reading.reports():
         if reply.failed:
-            found.append((turn.index, _failed("its code failed", reply)))
+            found.append((turn.index, _failed("code failed", reply)))
     yield from sorted(found, key=lambda failure: failure[0])
 
 
@@ -191,10 +191,10 @@ def _words(reading: Reading) -> Iterator[StepSignal]:
         words = next(filter(None, said), None)
         if words is not None:
             yield StepSignal(
-                turn.index, ASSUMPTION, f"assumes instead of looking: “{cut(words, 50)}”"
+                turn.index, ASSUMPTION, f"assumes instead of checking: “{cut(words, 50)}”"
             )
         if turn.ask.response.stop in _CUT_OFF:
-            phrase = f"stopped by {turn.ask.response.stop}"
+            phrase = f"stop reason: {turn.ask.response.stop}"
             yield StepSignal(turn.index, BAD_END, phrase, _CUT_OFF_STRENGTH)
 
 
@@ -264,7 +264,7 @@ def _leaps(reading: Reading) -> Iterator[StepSignal]:
         longer = first_leap([_length(turn) for turn in own], _SPIKE)
         if longer is not None:
             place, times = longer
-            phrase = f"the first step to say much more: × {times:.1f}"
+            phrase = f"first much longer message: × {times:.1f}"
             yield StepSignal(own[place].index, GROWTH, phrase, _GROWTH_STRENGTH)
     for step, times in leaps(tokens, _GROWTH):
         yield StepSignal(step, GROWTH, f"context × {times:.1f}", _GROWTH_STRENGTH)
@@ -426,12 +426,12 @@ def user_objections(case: RuleContext) -> Iterator[tuple[int, str]]:
             kind = signal.get("kind") if isinstance(signal, dict) else None
             step = lines.step_at(signal) if kind in _STEPPED_IN else None
             if step is not None:
-                yield step, f"a person stepped in: {kind}"
+                yield step, f"user intervened: {kind}"
     for turns in case.reading.threads.values():
         for before, turn in pairwise(turns):
             for heard in turn.heard:
                 if heard.role == "user" and _OBJECTS.search(heard.text[:600]):
-                    yield before.index, f"the user objected: “{cut(heard.text, 50)}”"
+                    yield before.index, f"user objected: “{cut(heard.text, 50)}”"
 
 
 class _Lines:

@@ -10,19 +10,19 @@ from __future__ import annotations
 
 # fmt: off
 WEIGHTS: dict[str, float] = {
-    "unfounded": 2.49,  # 2.50: acts on what nothing it saw contains, or says what a result denies
-    "bad call": 2.47,  # 2.50: a call malformed, refused for its arguments, or of the wrong tool
-    "repeats": 1.50,  # 1.50: a loop begins; a quarter where one call brings nothing new
-    "bad end": 1.53,  # 1.50: gives up or was cut off; less where a cap ended the run
+    "unfounded": 2.49,  # 2.50: acts on a value not found in context, or contradicts a result
+    "bad call": 2.47,  # 2.50: a malformed call, rejected arguments, or the wrong tool
+    "repeats": 1.50,  # 1.50: a loop begins; a quarter where one call returns nothing new
+    "bad end": 1.53,  # 1.50: gives up or is truncated; less where a limit ended the run
     "other finding": 1.50,  # 1.50: any other finding of the rules
-    "first finding": 1.47,  # 1.50: the earliest finding that is no bad end
+    "first finding": 1.47,  # 1.50: the earliest finding other than a bad end
     "error": 0.94,  # 1.00: a call or code fails for the first time; a fifth later
-    "assumption": 1.01,  # 1.00: says that it assumes, simulates or makes up
-    "new facts": 1.02,  # 1.00: says numbers and names that nothing before contains
-    "objection": 1.00,  # 1.00: a person stepped in or objected right after
+    "assumption": 1.01,  # 1.00: states that it assumes, simulates or makes up
+    "new facts": 1.02,  # 1.00: states numbers and names not found in context
+    "objection": 1.00,  # 1.00: the user intervened or objected right after
     "first action": 0.59,  # 0.50: the first step that acts: writes code or changes something
     "last chance": 0.50,  # 0.50: the last step that changed something
-    "growth": 0.56,  # 0.50: writes much more for once, or the context leaps; half: cost, latency
+    "growth": 0.56,  # 0.50: output or context grows sharply; half: cost, latency
 }
 """By feature: its weight in log odds, then the guess by hand, and what it means."""
 

@@ -79,7 +79,7 @@ def _late(diagnosis: Diagnosis, own: Sequence[int], place: int) -> str | None:
     earlier = [
         each.why
         for each in diagnosis.findings
-        if each.step in own[:place] and each.fault in (None, Attribution.AGENT)
+        if each.step in own[:place] and each.attribution in (None, Attribution.AGENT)
     ]
     scores = most_trusted(diagnosis.scores)
     known = [score.value for at in middle if (score := scores.get(at)) is not None]

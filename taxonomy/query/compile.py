@@ -121,8 +121,8 @@ class _Meaning:
             case Worded():
                 return self._class(field, asked)
             case Blamed():
-                faults = chosen(field.of, asked)
-                return self._of_word(one_of("fault", faults), "said")
+                attributions = chosen(field.of, asked)
+                return self._of_word(one_of("fault", attributions), "said")
             case _:
                 found = self._own(asked) if isinstance(field, Own) else _plain(field, asked)
                 return self._of_run(Filter(found.sql, found.values, not field.judged))

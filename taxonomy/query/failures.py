@@ -23,6 +23,13 @@ NONE: frozenset[str] = frozenset()
 """No task is left out."""
 
 
+_ROW = ", ".join(
+    "fault AS attribution" if name == "attribution" else name
+    for name in TagRow.__struct_encode_fields__
+)
+"""The columns of the view `failures` as a row names them."""
+
+
 def tag_rows(
     store: Store,
     where: str = "1",
@@ -35,7 +42,7 @@ def tag_rows(
     `without` left out."""
     known, more = _but(without, chosen)
     cursor = store.db.execute(
-        f"SELECT * FROM failures WHERE ({where}) AND {known} ORDER BY trace, place",
+        f"SELECT {_ROW} FROM failures WHERE ({where}) AND {known} ORDER BY trace, place",
         [*values, *more],
     )
     return list(rows(cursor, TagRow))
@@ -82,12 +89,10 @@ def break_and_notice(store: Store, key: str) -> tuple[int | None, str | None]:
     tagged = tags_of(store, key)
     candidate = said.candidates[0].step if said and said.candidates else None
     at = min(tag.step for tag in tagged) if tagged else candidate
-    harness = [f for f in (said.findings if said else ()) if f.fault is Attribution.HARNESS]
+    findings = said.findings if said else ()
+    found = [each for each in findings if each.attribution is Attribution.ENVIRONMENT]
     notice = (
-        f"The failure is the harness's, not the prompt's ({harness[0].why}): no prompt edit can"
-        " answer it"
-        if harness
-        else None
+        f"attribution: environment ({found[0].why}); a prompt edit cannot fix it" if found else None
     )
     return at, notice
 
@@ -152,8 +157,8 @@ def first_words(
     cursor = store.db.execute(
         f"WITH {_TAGGED}"
         " SELECT p.trace, p.run, p.task, p.trial, p.variant, p.models, p.outcome, t.class, t.sub,"
-        "   t.fault, t.recording, t.step, t.span, t.source, t.by, t.note AS why, 1 AS accepted,"
-        "   1 AS place"
+        "   t.fault AS attribution, t.recording, t.step, t.span, t.source, t.by,"
+        "   t.note AS why, 1 AS accepted, 1 AS place"
         " FROM trace_summary p JOIN tagged t ON t.run = p.run AND t.place = 1"
         f" WHERE p.preferred AND p.outcome = 'failed' AND {known}"
         " UNION ALL"
@@ -189,7 +194,7 @@ class WordCount(NamedTuple):
 
     failure: FailureClass | None
     sub: str | None
-    fault: Attribution | None
+    attribution: Attribution | None
     accepted: bool
     runs: int
 

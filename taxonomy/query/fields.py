@@ -90,7 +90,7 @@ class Worded(_Named, frozen=True, kw_only=True):
 
 
 class Blamed(_Named, frozen=True, kw_only=True):
-    """Whose doing a failure is said to be."""
+    """What a failure is attributed to."""
 
     of: Mapping[str, str]
 
@@ -200,9 +200,9 @@ FIELDS: tuple[Field, ...] = (
     Worded(name="tagged", who="people", example="tagged:loop", means="that a person tagged so"),
     Worded(name="class", who="first", example='class:"bad args"',
            means="that the Pareto counts under it; class:untagged"),
-    Blamed(name="fault", of={each.value: each.value for each in Attribution},
-           example="fault:harness",
-           means="of which somebody says that it was their doing"),
+    Blamed(name="attribution", of={each.value: each.value for each in Attribution},
+           example="attribution:environment",
+           means="with a failure attributed to it by a person, rule or judge"),
     Own(name="owner", example="owner:ann", means="whose failure is theirs, as the Pareto says"),
     Own(name="says", example='says:"no such order"',
         means="in which the text was said, called or returned; also the text alone, in quotes"),

@@ -64,23 +64,23 @@ def rule_of(finding: Finding) -> Rule | None:
 
 
 def findings(case: RuleContext) -> tuple[Finding, ...]:
-    """What all rules found, the earliest step first, each with its fault where that is known."""
+    """What all rules found, the earliest step first, each with its attribution where known."""
     found = [finding for rule in RULES for finding in rule.find(case)]
-    return tuple(sorted(_with_faults(found), key=lambda finding: finding.step))
+    return tuple(sorted(_with_attributions(found), key=lambda finding: finding.step))
 
 
-def _with_faults(found: Sequence[Finding]) -> Iterator[Finding]:
-    """What follows from another's doing is not the agent's.
+def _with_attributions(found: Sequence[Finding]) -> Iterator[Finding]:
+    """What follows from another's failure is not attributed to the agent.
 
-    After garbled calls everything is the harness's; giving up is the user's where it was the user
-    who kept back what was asked for.
+    After garbled calls everything is attributed to the environment; giving up to the user where
+    the user withheld what was requested.
     """
     garbled = min((each.step for each in found if each.rule == malformed.NAME), default=None)
     strayed = min((each.step for each in found if each.rule == user_off_task.NAME), default=None)
     for each in found:
-        if each.fault is None and garbled is not None and each.step >= garbled:
-            yield structs.replace(each, fault=Attribution.HARNESS)
+        if each.attribution is None and garbled is not None and each.step >= garbled:
+            yield structs.replace(each, attribution=Attribution.ENVIRONMENT)
         elif each.rule == gave_up.NAME and strayed is not None and each.step >= strayed:
-            yield structs.replace(each, fault=Attribution.USER)
+            yield structs.replace(each, attribution=Attribution.USER)
         else:
             yield each

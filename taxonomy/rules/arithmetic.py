@@ -44,7 +44,7 @@ def find(case: RuleContext) -> Iterator[Finding]:
                     sub=NAME,
                     step=turn.index,
                     span=turn.ask.id,
-                    why=f"says {wrong[0]}, which is {wrong[1]}",
+                    why=f"arithmetic error: {wrong[0]}; correct: {wrong[1]}",
                     rule=NAME,
                     evidence=(quote_turn(turn, sentence),),
                 )

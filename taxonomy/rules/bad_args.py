@@ -55,7 +55,7 @@ def refusal(case: RuleContext, turn: Turn, act: Act) -> str | None:
     Arguments that the source cut are held to no syntax and no schema, only to their refusal.
     """
     if act.span.arguments is None and act.span.arguments_raw and not act.cut:
-        return f"arguments of {act.name} do not parse"
+        return f"{act.name}: arguments do not parse"
     function = misused(act)
     if function:
         return f"{function}: {act.reply.gist}"
@@ -98,7 +98,7 @@ def _put_right(case: RuleContext, tool: str, last: Act) -> bool:
 
 def _finding(refused: Sequence[tuple[Act, str]]) -> Finding:
     act, why = refused[0]
-    times = f" · {len(refused)} times" if len(refused) > 1 else ""
+    times = f" · {len(refused)}×" if len(refused) > 1 else ""
     return Finding(
         failure=FailureClass.BAD_ARGS,
         step=act.step,

@@ -139,7 +139,7 @@ def _finding(act: Act, tool: Tool, words: AbstractSet[str]) -> Finding:
         failure=FailureClass.WRONG_TOOL,
         step=act.step,
         span=act.span.id,
-        why=f"{tool.name} may fit better than {act.name}: {', '.join(sorted(words))}",
+        why=f"{act.name} may be the wrong tool; {tool.name} matches '{', '.join(sorted(words))}'",
         rule=NAME,
         confidence=CONFIDENCE,
         evidence=(

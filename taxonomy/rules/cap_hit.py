@@ -2,8 +2,8 @@
 
 Reads what the source says of its end: a limit, a subtype, an exit status on the run's own span, an
 error that names one, the stop reason of the last answer, the exception that ended its trial. Where
-the last call of the model came back as an error of its service, the fault is the harness's. That a
-run merely ends after a call says nothing.
+the last call of the model came back as an error of its service, the failure is attributed to the
+environment. That a run merely ends after a call says nothing.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ _CHECKS = re.compile(r"verif|test|grad|scor", re.I)
 """Exceptions of the check, which came after the run."""
 
 _STOPS = {
-    "length": "the answer was cut at the token limit",
-    "context": "the context window was full",
+    "length": "response truncated at the token limit",
+    "context": "context window full",
 }
 
 
@@ -71,7 +71,7 @@ def find(case: RuleContext) -> Iterator[Finding]:
     yield Finding(
         failure=FailureClass.OTHER,
         sub=SERVING if failed else NAME,
-        fault=Attribution.HARNESS if failed else None,
+        attribution=Attribution.ENVIRONMENT if failed else None,
         step=last.index,
         span=last.ask.id,
         why=why,
@@ -86,12 +86,10 @@ def served_badly(case: RuleContext, last: Turn) -> tuple[str, Evidence] | None:
     for span in (_last_model_call(last), root):
         if span is not None and span.error and _SERVING.search(span.error):
             words = cut(span.error, 60)
-            return f"the model's service failed: {words}", _evidence_of(words, span.id, "error")
+            return f"model API failed: {words}", _evidence_of(words, span.id, "error")
     words = cut(last.said, 80)
     if not last.acts and _SERVED_WORDS.match(last.said):
-        return f"the model's service failed: {cut(last.said, 60)}", _evidence_of(
-            words, last.ask.id, "said"
-        )
+        return f"model API failed: {cut(last.said, 60)}", _evidence_of(words, last.ask.id, "said")
     return None
 
 
@@ -110,16 +108,12 @@ def cap(case: RuleContext, last: Turn) -> tuple[str, Evidence] | None:
             return f"stopped: {words}", _evidence_of(words, span.id, "error")
     ended_by = _ended_by(case)
     if _CAPS.search(ended_by):
-        return f"stopped: {cut(ended_by, 60)}", _evidence_of(
-            cut(ended_by), None, "the trial's record"
-        )
+        return f"stopped: {cut(ended_by, 60)}", _evidence_of(cut(ended_by), None, "trial record")
     stop = last.ask.response.stop
     if stop in _STOPS:
         return _STOPS[stop], _evidence_of(stop, last.ask.id, "stop reason")
     if root is not None and "tool_names" in root.extra and "result_subtype" not in root.extra:
-        return "cut off: the stream has no closing line", _evidence_of(
-            "no result", root.id, "stream"
-        )
+        return "truncated: no end marker", _evidence_of("no result", root.id, "stream")
     return None
 
 

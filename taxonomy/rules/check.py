@@ -1,11 +1,11 @@
-"""Other, check at fault: the run failed by a check that never ran, or that wants the unsaid.
+"""Other, grader at fault: the grader never ran, or requires what the task does not state.
 
-Reads what the source keeps of the check beside the run (`replay.formats.sidecars`): what it printed
-and which of its tests failed. A check never ran where it printed no result of any test and says
-why its runner could not start. It wants the unsaid where every error it printed is of a file, a
-name or an argument that stands nowhere in the task, in what the run saw, or in what it wrote; by
+Reads what the source keeps of the grader beside the run (`replay.formats.sidecars`): its output
+and which of its tests failed. A grader never ran where it printed no result of any test and says
+why its runner could not start. It requires the unstated where every error it printed is of a file,
+a name or an argument that stands nowhere in the task, in what the run saw, or in what it wrote; by
 the names of its tests alone, that is half sure. The value a test expects is no such thing: an
-answer need not stand in the question. The fault is the check's: no edit of a prompt helps.
+answer need not stand in the question. A prompt edit cannot fix it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from taxonomy.evidence.results import cut
 from taxonomy.findings import Evidence, Finding
 from taxonomy.rules.rule import Rule, RuleContext
 
-NAME = "check at fault"
-NEVER_RAN = "check never ran"
-UNSAID = "check wants the unsaid"
+NAME = "grader at fault"
+NEVER_RAN = "grader never ran"
+UNSAID = "grader requires the unstated"
 
 RUNNER_MISSING = 0.7
 """Confidence where the runner was not found and nothing says why: the run may have removed it."""
@@ -99,7 +99,7 @@ def _never_ran(case: RuleContext, text: str) -> Iterator[Finding]:
     runner = [match[0].strip() for match in _NO_RUNNER.finditer(text)]
     if network or runner:
         lines = [*network[:1], *runner[-1:]]
-        why = f"no test ran: {cut(lines[-1], 60)}"
+        why = f"grader ran no test: {cut(lines[-1], 60)}"
         sure = None if network and runner else RUNNER_MISSING
         yield _finding(case, NEVER_RAN, why, lines, sure)
 
@@ -113,7 +113,7 @@ def _unsaid(case: RuleContext, text: str, tests: Mapping[str, Json]) -> Iterator
         return
     if errors and all(each and each.lower() not in known for each in wanted):
         what = ", ".join(dict.fromkeys(map(str, wanted)))
-        why = f"its check wants {cut(what, 40)}, which stands nowhere in the task"
+        why = f"grader requires {cut(what, 40)}; not in task"
         yield _finding(case, UNSAID, why, errors[:3], None)
     elif not text:
         yield from _unsaid_by_name(case, tests, known)
@@ -136,7 +136,7 @@ def _unsaid_by_name(case: RuleContext, tests: Mapping[str, Json], known: str) ->
     subjects = [_subjects(name, known) for name in failed]
     if all(subjects):
         what = ", ".join(dict.fromkeys(word for words in subjects for word in words))
-        why = f"only {cut(failed[0], 40)} failed, and the task says nothing of {cut(what, 30)}"
+        why = f"only {cut(failed[0], 40)} failed; the task does not mention {cut(what, 30)}"
         yield _finding(case, UNSAID, why, failed[:3], BY_NAME)
 
 
@@ -172,15 +172,14 @@ def _finding(
     return Finding(
         failure=FailureClass.OTHER,
         sub=sub,
-        fault=Attribution.CHECK,
+        attribution=Attribution.GRADER,
         step=last.index,
         span=last.ask.id,
         why=why,
         rule=NAME,
         confidence=confidence,
         evidence=tuple(
-            Evidence(role="told", text=cut(line, 240), place="what the check printed")
-            for line in lines
+            Evidence(role="told", text=cut(line, 240), place="grader output") for line in lines
         ),
     )
 

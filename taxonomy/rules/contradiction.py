@@ -1,4 +1,4 @@
-"""Belief against world, of time: a dated event is said to lie within, or beyond, a span of now.
+"""Contradiction, of time: a dated event is said to lie within, or beyond, a span of now.
 
 Now is what a prompt, a person or a clock told; the event is the date the sentence names, else the
 creation time in the last observation that has one. A date without a clock time is the whole day,
@@ -23,7 +23,7 @@ from taxonomy.evidence.results import cut
 from taxonomy.findings import Evidence, Finding
 from taxonomy.rules.rule import Rule, RuleContext, statements
 
-NAME = "belief against world"
+NAME = "contradiction"
 
 _NOW = re.compile(
     r"(?:current|present|today(?:'|’)s|local|system) (?:date|time|datetime|day)(?:[ /]*(?:and )?"
@@ -180,12 +180,13 @@ def _is_false(window: Window, event: Moment, now: Moment) -> bool:
 def _finding(turn: Turn, window: Window, event: Event, now: Event) -> Finding:
     relation = "within" if window.inside else "more than"
     ending = "of" if window.inside else "before"
+    event_day, now_day = _day(event.moment), _day(now.moment)
     return Finding(
         failure=FailureClass.OTHER,
         sub="premise not checked",
         step=turn.index,
         span=turn.ask.id,
-        why=f"says {_day(event.moment)} is {relation} {window.words} {ending} {_day(now.moment)}",
+        why=f"falsely claims {event_day} is {relation} {window.words} {ending} {now_day}",
         rule=NAME,
         evidence=(quote_turn(turn, window.sentence), event.evidence, now.evidence),
     )

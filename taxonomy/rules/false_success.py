@@ -1,9 +1,9 @@
-"""Belief against world, of results: something is said to have worked, or to stand so, that did
+"""Contradiction, of results: something is said to have worked, or to stand so, that did
 not.
 
 Success is denied where the sentence speaks of the very call that failed just before, or where
 nothing had worked in the run at all; a status where the last observation of the one thing the
-sentence names shows another. Policies, conditions, questions and plans are no beliefs.
+sentence names shows another. Policies, conditions, questions and plans are no claims.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from taxonomy.evidence.reading import Act, Turn, answered, mutates, quote_turn
 from taxonomy.findings import Evidence, Finding
 from taxonomy.rules.rule import Rule, RuleContext
 
-NAME = "belief against world"
+NAME = "contradiction"
 
 _IDENTIFIER = re.compile(r"[\w-]+")
 _IS_STATUS = re.compile(r"(?:\w+_)?(?:status|state)", re.I)
@@ -84,7 +84,7 @@ def _standings(case: RuleContext) -> Iterator[Finding]:
                         failure=FailureClass.HALLUCINATED_STATE,
                         step=turn.index,
                         span=turn.ask.id,
-                        why=f"says {word} where {act.name} showed {status}",
+                        why=f"says {word}; {act.name} returned {status}",
                         rule=NAME,
                         evidence=(quote_turn(turn, sentence), _status_seen(status, act)),
                     )

@@ -1,4 +1,4 @@
-"""Hallucinated state: acts on an id, a file or an amount that nothing it saw contains.
+"""Hallucinated state: acts on an id, a file or an amount not found in context.
 
 A value counts where it needs an origin and has none (`value_origins`); a reply that says "not
 found" makes it stronger. So does a model that acts in text and writes the observation itself, and
@@ -24,7 +24,7 @@ NAME = "hallucinated state"
 
 FEWEST = 3
 MADE_UP = 0.8
-"""So many lines of a patch, and this share of them, must stand in nothing the run had seen."""
+"""So many lines of a patch, and this share of them, must not be found in context."""
 
 _CITED = 3
 _ACTION = re.compile(r"^(?:action|code)\s*:", re.I | re.M)
@@ -59,7 +59,7 @@ def _invented(case: RuleContext) -> Iterator[Finding]:
                 failure=FailureClass.HALLUCINATED_STATE,
                 step=turn.index,
                 span=turn.ask.id,
-                why="writes the observation of its own action itself",
+                why="fabricates a tool result",
                 rule=NAME,
                 evidence=(quote_turn(turn, turn.said[reply.start() :]),),
             )
@@ -81,7 +81,7 @@ def _unread(case: RuleContext) -> Iterator[Finding]:
                 failure=FailureClass.HALLUCINATED_STATE,
                 step=turn.index,
                 span=turn.ask.id,
-                why=f"patches {what} by {len(made_up)} lines that stand in nothing it saw",
+                why=f"patches {what} with {len(made_up)} lines not found in context",
                 rule=NAME,
                 evidence=tuple(quote_turn(turn, line) for line in made_up[:_CITED]),
             )
@@ -101,11 +101,11 @@ def missed(value: Value) -> bool:
 
 
 def phrase(value: Value) -> str:
-    """`order 1099 stands in nothing it saw`."""
+    """`order 1099 not found in context`."""
     name = value.path.rpartition(".")[2]
     words = [word for word in words_of(name) if word not in _PLAIN]
     what = "path" if value.sort == "path" else words[-1] if words else value.sort
-    return f"{what} {cut(str(value.value), 40)} stands in nothing it saw"
+    return f"{what} {cut(str(value.value), 40)} not found in context"
 
 
 def _finding(case: RuleContext, values: Sequence[Value]) -> Finding:

@@ -175,7 +175,7 @@ def _finding(limit: Limit, act: Act, over: str) -> Finding:
         sub=NAME,
         step=act.step,
         span=act.span.id,
-        why=f"{act.name} with {over}, where {most} is the most",
+        why=f"{act.name} with {over} exceeds the limit of {most}",
         rule=NAME,
         evidence=(called(act), Evidence(role="told", text=limit.words, place=limit.place)),
     )

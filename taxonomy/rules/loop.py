@@ -70,7 +70,7 @@ _Asked = tuple[str, str]
 
 
 class Loop(NamedTuple):
-    """A loop as it is told of everywhere: rule, rubric, costs, contradictions.
+    """A loop as it is reported everywhere: rule, rubric, costs, contradictions.
 
     `calls` are the repeats of one call. `again` has a call of each step that went through the loop
     again, behind the one it repeats: the steps of the repeats, and between them those whose every
@@ -83,14 +83,14 @@ class Loop(NamedTuple):
     @property
     def why(self) -> str:
         """What it is, in a phrase."""
-        act, times = _later(self.calls), f"{len(self.calls)} times"
+        act, times = _later(self.calls), f"{len(self.calls)}×"
         if _partly_known(self.calls):
             return f"called {act.name} {times} with the same arguments, as far as recorded"
         if not act.reply.failed:
-            return f"called {act.name} {times} for the same answer"
+            return f"called {act.name} {times} with the same result"
         if all(repeats(self.calls[0], each) for each in self.calls[1:]):
-            return f"{act.name} refused the same call {times}"
-        return f"{act.name} failed in the same words {times}"
+            return f"{act.name} rejected the same call {times}"
+        return f"{act.name} failed {times} with the same error"
 
     @property
     def steps(self) -> tuple[int, ...]:
@@ -165,14 +165,14 @@ def repeated(reading: Reading) -> dict[str, str]:
                 found.setdefault(act.span.id, _as_before(earlier, act))
         for told in speeches(reading, turns):
             for before, turn in pairwise(told):
-                found.setdefault(turn.ask.id, f"says the same as at step {before.index}")
+                found.setdefault(turn.ask.id, f"repeats the message of step {before.index}")
     return found
 
 
 def _as_before(earlier: Act, act: Act) -> str:
     if act.reply.failed and not same_call(earlier, act):
-        return f"{act.name} fails in the same words as at step {earlier.step}"
-    return f"{act.name} as at step {earlier.step}"
+        return f"{act.name} fails with the same error as at step {earlier.step}"
+    return f"{act.name} repeats step {earlier.step}"
 
 
 def _again(left: Act, right: Act) -> bool:

@@ -2,7 +2,7 @@
 
 A model served with the wrong template, a parser that drops arguments, tokens of the serving layer
 in the text: calls are empty, a lone brace, a no-op, or the same stray sign opens argument after
-argument. Where that is so from the start and for much of the run, the fault is the harness's, and
+argument. Where that is so from the start and for much of the run, the environment is at fault, and
 no edit of a prompt can answer it.
 """
 
@@ -102,7 +102,7 @@ def _finding(bad: Sequence[Act], total: int) -> Finding:
     return Finding(
         failure=FailureClass.OTHER,
         sub=NAME,
-        fault=Attribution.HARNESS,
+        attribution=Attribution.ENVIRONMENT,
         step=bad[0].step,
         span=bad[0].span.id,
         why=f"{len(bad)} of {total} calls are empty or garbled",
@@ -120,10 +120,10 @@ def _leaks(turns: Sequence[Turn]) -> Iterator[Finding]:
             yield Finding(
                 failure=FailureClass.OTHER,
                 sub=NAME,
-                fault=Attribution.HARNESS,
+                attribution=Attribution.ENVIRONMENT,
                 step=turn.index,
                 span=turn.ask.id,
-                why=f"a call stands in the text, unparsed: {cut(quote, 40)}",
+                why=f"unparsed tool call in the text: {cut(quote, 40)}",
                 rule=NAME,
                 evidence=(
                     Evidence(role="says", text=cut(quote), step=turn.index, span=turn.ask.id),

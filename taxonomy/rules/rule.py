@@ -221,7 +221,7 @@ def repeated_speeches(reading: Reading, turns: Sequence[Turn], rule: str) -> Ite
 
 def why_said(told: Sequence[Turn]) -> str:
     """What a run of the same speech is, in a phrase."""
-    return f"says the same {len(told)} times: “{cut(told[0].said, 40)}”"
+    return f"repeats the same message {len(told)}×: “{cut(told[0].said, 40)}”"
 
 
 def speeches(reading: Reading, turns: Sequence[Turn]) -> Iterator[list[Turn]]:

@@ -87,7 +87,7 @@ def _finding(act: Act, own: Record, other: Record, field: str) -> Finding:
         failure=FailureClass.BAD_ARGS,
         step=act.step,
         span=act.span.id,
-        why=f"{act.name} for {own.thing} with the {field} of {other.thing.value}",
+        why=f"{act.name} for {own.thing} uses the {field} of {other.thing.value}",
         rule=NAME,
         evidence=(called(act), _shown(own, field, right), _shown(other, field, wrong)),
     )

@@ -45,7 +45,7 @@ def find(case: RuleContext) -> Iterator[Finding]:
             sub=NAME,
             step=changes[0].step,
             span=changes[0].span.id,
-            why=f"says it is done, and nothing looked at what {changes[0].name} did",
+            why=f"claims completion; result of {changes[0].name} not verified",
             rule=NAME,
             confidence=CONFIDENCE,
             evidence=(called(changes[0]), quote_turn(last, last.said[-_SHOWN:])),

@@ -1,10 +1,10 @@
-"""Other, user left its task: a simulated user says what its own instruction denies or lacks.
+"""Other, user off task: a simulated user says what its own instruction denies or lacks.
 
 Only where the source keeps the instruction that the user was given, beside the run. Two signs
 are read, both of values: an identifier, address or date that neither the instruction nor the run
 had held before the user said it; and one that the instruction gives, that the run asked for, and
-that the user says it does not have, or will look for, and never tells. The fault is the user's:
-no edit of a prompt helps.
+that the user says it does not have, or will look for, and never tells. The failure is
+attributed to the user: a prompt edit cannot fix it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from taxonomy.evidence.results import cut
 from taxonomy.findings import Evidence, Finding
 from taxonomy.rules.rule import Rule, RuleContext
 
-NAME = "user left its task"
+NAME = "user off task"
 
 _VALUE = re.compile(
     r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+|\b\d{4}-\d{2}-\d{2}\b"
@@ -71,7 +71,7 @@ def _made_up(case: RuleContext, told: str) -> Iterator[Finding]:
         for value in _VALUE.findall(heard.text):
             shown = fold(value).strip("#") in known or bool(day_keys(value) & days)
             if len(value) >= _SHORTEST and not _ORDINAL.fullmatch(value) and not shown:
-                why = f"the user says {cut(value, 40)}, which its task does not hold"
+                why = f"user says {cut(value, 40)}; not in the user's instruction"
                 yield _finding(turn, heard, told, why)
                 return
 
@@ -88,7 +88,7 @@ def _kept_back(case: RuleContext, told: str) -> Iterator[Finding]:
             if heard is None:
                 open_question = open_question or bool(asked and asked.search(turn.said))
             elif open_question and _LACKS.search(heard.text):
-                why = f"the user never tells {match[0]}, which its task gives and the run asked for"
+                why = f"user never gives {match[0]}; in the user's instruction, requested"
                 yield _finding(turn, heard, told, why)
                 return
 
@@ -112,7 +112,7 @@ def _finding(turn: Turn, heard: VisibleMessage, told: str, why: str) -> Finding:
     return Finding(
         failure=FailureClass.OTHER,
         sub=NAME,
-        fault=Attribution.USER,
+        attribution=Attribution.USER,
         step=turn.index,
         span=turn.ask.id,
         why=why,

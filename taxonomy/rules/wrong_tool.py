@@ -74,7 +74,7 @@ def _outdone(case: RuleContext) -> Iterator[tuple[Act, str]]:
                     tried.setdefault(failed.name, []).append(failed)
             for name, acts in tried.items():
                 if len(acts) >= TRIES:
-                    yield acts[0], f"{name} failed {len(acts)} times where {act.name} then worked"
+                    yield acts[0], f"{name} failed {len(acts)}×; {act.name} then succeeded"
 
 
 def _same_errand(failed: Act, worked: Act) -> bool:

@@ -14,7 +14,7 @@ from tests.build import trace
 
 OWNERS = """[owners]
 hallucinated_state = "grounding"
-"fault:user" = "simulator"
+"attribution:user" = "simulator"
 """
 
 

@@ -126,9 +126,9 @@ def scores(*values: float | None) -> tuple[StepScore, ...]:
 BELIEF = Finding(
     failure=FailureClass.HALLUCINATED_STATE,
     step=3,
-    why="says 12 May is within 24 h of 15 May",
-    rule="belief against world",
-    fault=Attribution.AGENT,
+    why="falsely claims 12 May is within 24 h of 15 May",
+    rule="contradiction",
+    attribution=Attribution.AGENT,
     evidence=(
         Evidence(role="says", text="booked on 12 May, within the 24-hour window", step=3),
         Evidence(
@@ -146,7 +146,7 @@ MISREAD = Finding(
 USERS = Finding(
     failure=FailureClass.OTHER,
     sub="premise not checked",
-    fault=Attribution.USER,
+    attribution=Attribution.USER,
     step=0,
     why="the user asked for another trip",
     rule="user",
@@ -163,7 +163,7 @@ SAID = Diagnosis(
             weight=2.4,
             why=BELIEF.why,
             signals=(
-                Signal(name="belief against world", weight=1.8, phrase="12 May against 15 May"),
+                Signal(name="contradiction", weight=1.8, phrase="12 May against 15 May"),
                 Signal(name="score drop", weight=0.6, phrase="score 1.00 → 0.25"),
             ),
         ),

@@ -33,7 +33,7 @@ def tasks(db: Path, *query: str) -> list[str | None]:
 def test_ls_lists_what_is_meant_in_one_word_or_several(db: Path) -> None:
     assert tasks(db, "outcome:failed", "tag:hallucinated") == ["26"]
     assert tasks(db, "outcome:failed tag:bad-args") == ["7", "26"]
-    assert tasks(db, "fault:user or warned:yes") == ["9", "4"]
+    assert tasks(db, "attribution:user or warned:yes") == ["9", "4"]
     assert tasks(db, '"flaky test" or task:""') == [None]
     assert tasks(db, "tool.error:get_* not task:26") == []
     assert tasks(db, '"window. Shall I"', "outcome:failed") == ["26"]
@@ -70,7 +70,7 @@ def test_the_pareto_counts_the_failures_of_the_runs_that_are_meant(db: Path) -> 
     found = as_json(db, "failures", "task:26", "or", "task:9")
     assert found["failed"] == 2
     assert [bar["label"] for bar in found["bars"]] == ["hallucinated state"]
-    assert [bar["fault"] for bar in found["apart"]] == ["user"]
+    assert [bar["attribution"] for bar in found["apart"]] == ["user"]
     weeks = as_json(db, "failures", "--by", "week", "task:26")
     assert [week["runs"] for week in weeks["weeks"]] == [2]
     assert as_json(db, "failures", "--since", "2020-01-01", "task:26")["after"] == 2

@@ -74,7 +74,7 @@ def test_the_first_line_names_the_step_and_the_last_the_next_command(db: Path) -
     lines = result.stdout.splitlines()
     assert result.return_value == 0
     assert lines[0] == (
-        "First contradiction: step 4 (message 9): amount 7500 stands in nothing it saw."
+        "First contradiction: step 4 (message 9): amount 7500 not found in context."
     )
     goes_on = f"bisect steps {TOUR} --detector contradiction --confirm"
     assert lines[-1] == f"next: arc --db {db} {goes_on}", "with the database it was given"
@@ -108,7 +108,7 @@ def test_the_airline_run_is_named_with_its_two_sources(tmp_path: Path) -> None:
     with open_ledger(db) as store:
         list(importing.take_in(store, [DATA / "tau_bench" / "gpt-4o-airline.json"]))
     result = run(db, "26/1")
-    assert "step 3 (message 8): says 12 May is within 24 h of 15 May" in result.stdout
+    assert "step 3 (message 8): falsely claims 12 May is within 24 h of 15 May" in result.stdout
     assert "observed  created_at 2024-05-12T00:14:30  [step 2, get_reservation" in result.stdout
     assert "told      current time is 2024-05-15 15:00:00  [system prompt]" in result.stdout
     assert f"next: arc --db {db} attach 26/1 --infer-tools" in result.stdout

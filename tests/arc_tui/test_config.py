@@ -45,14 +45,14 @@ def test_owners_of_classes_sub_labels_and_faults(tmp_path: Path) -> None:
         'bad_args = "tools team"\n'
         '"other / cap hit" = "ops"\n'
         'other = "triage"\n'
-        '"fault:harness" = "platform"\n',
+        '"attribution:environment" = "platform"\n',
     )
     owners = read_owners(file)
     assert owners.of(FailureClass.BAD_ARGS) == "tools team"
     assert owners.of(FailureClass.OTHER, "cap hit") == "ops"
     assert owners.of(FailureClass.OTHER, "arithmetic") == "triage"
     assert owners.of(FailureClass.LOOP) is None
-    assert owners.of(FailureClass.BAD_ARGS, fault=Attribution.HARNESS) == "platform"
+    assert owners.of(FailureClass.BAD_ARGS, attribution=Attribution.ENVIRONMENT) == "platform"
 
 
 @pytest.mark.parametrize(
@@ -63,9 +63,12 @@ def test_owners_of_classes_sub_labels_and_faults(tmp_path: Path) -> None:
             "unknown key 'owner', did you mean 'owners'? (known: owners, redact, app, keys)",
         ),
         ("colour = 'red'", "unknown key 'colour' (known: owners, redact, app, keys)"),
-        ("[owners]\nloops = 'Ann'", "[owners] 'loops' is no class of failure, did you mean 'loop'"),
-        ("[owners]\n'fault:cosmos' = 'Ann'", "[owners] 'fault:cosmos' names no fault"),
-        ("[owners]\nloop = ' '", "[owners] 'loop' has no name"),
+        ("[owners]\nloops = 'Ann'", "[owners] 'loops': unknown failure class, did you mean 'loop'"),
+        (
+            "[owners]\n'attribution:cosmos' = 'Ann'",
+            "[owners] 'attribution:cosmos': unknown attribution",
+        ),
+        ("[owners]\nloop = ' '", "[owners] 'loop' names no owner"),
         ("[owners]\nloop = 3", "Expected `str`, got `int`"),
         ("owners = 'Ann'", "Expected `object`, got `str`"),
         ("[owners", "is no TOML"),

@@ -72,7 +72,7 @@ def test_from_a_file_to_a_candidate_with_its_evidence_are_two_commands(
     said = [CliRunner().invoke(cli, words, catch_exceptions=False) for words in commands]
     assert len(commands) == 2
     assert "step 4" in said[-1].output
-    assert "amount 7500 stands in nothing it saw" in said[-1].output
+    assert "amount 7500 not found in context" in said[-1].output
 
 
 async def test_from_the_list_to_a_tag_are_three_keys(db: Path) -> None:

@@ -48,7 +48,7 @@ def test_each_bar_stands_with_its_owner_and_others_doing_apart(db: Path) -> None
     lines = [line.split() for line in run(db, "failures").stdout.splitlines()]
     assert lines[0][:2] + lines[0][3:] == ["hallucinated", "state", "2", "grounding"]
     assert set(lines[0][2]) == {"█", "▒"}
-    assert ["not", "the", "agent's", "doing"] in lines
+    assert ["not", "attributed", "to", "the", "agent"] in lines
     assert next(line for line in lines if "(user)" in line)[-1] == "simulator"
     assert (
         lines[-1]
@@ -169,7 +169,7 @@ def test_what_was_not_the_agents_doing_gets_no_advice_on_prompts(db: Path) -> No
     shown = view(db)
     apart = next(row for row in shown.rows if row.of == "apart")
     labels = dict(card(shown, apart))
-    assert labels["whose"] == "the user's doing: no edit of a prompt helps"
+    assert labels["whose"] == "attribution: user; a prompt edit cannot fix it"
     assert "first fix" not in labels
 
 

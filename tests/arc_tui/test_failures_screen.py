@@ -76,14 +76,14 @@ async def test_the_screen_looks_like_this(db: Path, size: tuple[int, int]) -> No
 async def test_the_runs_and_the_card_follow_the_cursor_past_the_heading(db: Path) -> None:
     async with opened(db, (160, 48)) as (pilot, screen):
         assert labels(screen)[-3:] == [
-            "not the agent's doing",
+            "not attributed to the agent",
             "other / premise not checked (user)",
             "not yet tagged",
         ]
         screen.bars.cursor = 1
         await press(pilot, "j")
         assert here(screen) == "other / premise not checked (user)"
-        assert "the user's doing: no edit of a prompt helps" in drawn(pilot.app)
+        assert "attribution: user; a prompt edit cannot fix it" in drawn(pilot.app)
         assert "the user asked for another trip" in drawn(pilot.app)
         await press(pilot, "k")
         assert here(screen) == "wrong tool"

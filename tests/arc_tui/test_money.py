@@ -75,7 +75,7 @@ def test_each_line_names_its_steps(db: Path) -> None:
     assert "tools changed (sweep added)" in text
     assert "step 0: read_file returned 400 tokens, re-sent 3× up to step 4" in text
     assert "nothing later repeats anything of it" in text
-    assert "get_order refused the same call 3 times" in text
+    assert "get_order rejected the same call 3×" in text
     assert "steps 2, 3: $0.08" in text
     assert "2 of 4 calls (0.50, 95 % 0.15–0.85)" in text
 

@@ -197,13 +197,13 @@ class TestPicker:
             matches_golden(pilot.app, "tag_picker_several_120x40")
             await press(pilot, "enter")
             await press(pilot, "t", "f", "f")
-            assert "[harness]" in text(pilot.app)
+            assert "[environment]" in text(pilot.app)
             await press(pilot, "g")
         with open_ledger(db) as store:
-            said = {tag.failure: (tag.sub, tag.fault) for tag in human_tags(store)}
+            said = {tag.failure: (tag.sub, tag.attribution) for tag in human_tags(store)}
         assert said == {
             FailureClass.OTHER: ("premise not checked", Attribution.USER),
-            FailureClass.GAVE_UP: (None, Attribution.HARNESS),
+            FailureClass.GAVE_UP: (None, Attribution.ENVIRONMENT),
         }
 
     async def test_who_else_says_a_class_stands_beside_it(self, db: Path) -> None:

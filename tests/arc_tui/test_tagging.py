@@ -39,10 +39,10 @@ def as_json(db: Path, *arguments: str, by: str = "mei") -> Any:
 
 class TestTag:
     def test_the_attribution_is_shown_and_stored(self, db: Path) -> None:
-        said = run(db, TAG, "add", "26/1", "3", "loop", "--attribution", "harness")
-        assert "step 3 · loop · attribution: harness" in said.stdout
+        said = run(db, TAG, "add", "26/1", "3", "loop", "--attribution", "environment")
+        assert "step 3 · loop · attribution: environment" in said.stdout
         with open_ledger(db) as store:
-            assert [each.fault for each in human_tags(store)] == [Attribution.HARNESS]
+            assert [each.attribution for each in human_tags(store)] == [Attribution.ENVIRONMENT]
 
     def test_a_clean_mark_is_stored_listed_and_removed(self, db: Path) -> None:
         said = run(db, TAG, "add", "4/2", "--clean", "--note", "fine").stdout

@@ -119,7 +119,7 @@ async def test_it_leads_to_a_run_whose_break_is_shown_wherever_that_stands_in_th
     async with touring(path) as pilot:
         await press(pilot, "f", "enter")
         assert "many-wishes · trial 0 ·" in text(pilot.app)
-        assert "amount 7500 stands in nothing it saw" in text(pilot.app)
+        assert "amount 7500 not found in context" in text(pilot.app)
 
 
 async def test_another_key_does_what_it_does_and_the_line_waits(db: Path) -> None:

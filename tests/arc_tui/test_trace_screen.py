@@ -240,7 +240,9 @@ async def test_a_tag_that_another_writer_keeps_out_is_written_after_it(
 async def test_enter_accepts_the_suggestion_with_its_evidence(db: Path, key: str) -> None:
     async with opened(db, key) as (pilot, _):
         await press(pilot, "t")
-        assert "hallucinated state: says 12 May is within 24 h of 15 May" in text(pilot.app)
+        assert "hallucinated state: falsely claims 12 May is within 24 h of 15 May" in text(
+            pilot.app
+        )
         await press(pilot, "enter")
         (tag,) = tags(db)
         assert (tag.failure, tag.source) == (FailureClass.HALLUCINATED_STATE, "human")

@@ -219,10 +219,10 @@ def test_failures_of_others_and_held_out_tasks_are_left_out_and_said(db: Path) -
     names = traces(db)
     with open_ledger(db) as store:
         made_up = FailureClass.HALLUCINATED_STATE
-        try_case.tagged(store, names["shop-refund-v1-0"], 0, made_up, Attribution.HARNESS)
+        try_case.tagged(store, names["shop-refund-v1-0"], 0, made_up, Attribution.ENVIRONMENT)
         holding_of(store, "where-is-it")
     said = demo(db, str(V4), "--on", "outcome:failed", "-k", "1").stdout
-    assert "1 run left out: the harness's doing; no prompt edit can answer it" in said
+    assert "1 run left out: attribution: environment; a prompt edit cannot fix it" in said
     assert "1 run left out: of a held-out task" in said
     assert "not applicable to 1 run: the edit changes nothing in the request" in said
     shown = demo(db, str(V4), "--on", "outcome:failed", "-k", "1", "--include-held-out").stdout

@@ -279,10 +279,10 @@ def test_a_tag_says_who_gave_it_and_whose_doing_it_was(store: Store) -> None:
     view = build_trace(store, "last")
     given = Tag(
         trace=view.run.trace, span=view.steps[3].span, step=3, failure=FailureClass.OTHER,
-        by="grace", sub="missing step", fault=Attribution.HARNESS,
+        by="grace", sub="missing step", attribution=Attribution.ENVIRONMENT,
     )  # fmt: skip
     put_tag(store, given)
-    assert why(store, 3)[0] == "tagged other / missing step  by grace, whose doing: harness"
+    assert why(store, 3)[0] == "tagged other / missing step  by grace, attribution: environment"
 
 
 def test_evidence_from_another_step_leads_there(store: Store) -> None:

@@ -36,9 +36,20 @@ def _file(name: str) -> Path:
 
 
 def tagged(
-    store: Store, trace: str, step: int, failure: FailureClass, fault: Attribution | None = None
+    store: Store,
+    trace: str,
+    step: int,
+    failure: FailureClass,
+    attribution: Attribution | None = None,
 ) -> None:
     put_tag(
         store,
-        Tag(trace=trace, span=f"span {step}", step=step, failure=failure, by="ann", fault=fault),
+        Tag(
+            trace=trace,
+            span=f"span {step}",
+            step=step,
+            failure=failure,
+            by="ann",
+            attribution=attribution,
+        ),
     )

@@ -92,7 +92,7 @@ def _said(chance: random.Random, trace: str, steps: int) -> Diagnosis:
             step=chance.randrange(steps),
             why=why,
             rule="bench",
-            fault=chance.choice([None, None, None, Attribution.HARNESS]),
+            attribution=chance.choice([None, None, None, Attribution.ENVIRONMENT]),
         )
         for _ in range(chance.randrange(3))
     ]

@@ -72,10 +72,18 @@ def put_again(store: Store, task: str) -> tuple[str, str]:
 
 
 def found(
-    failure: FailureClass, step: int = 0, fault: Attribution | None = None, sub: str | None = None
+    failure: FailureClass,
+    step: int = 0,
+    attribution: Attribution | None = None,
+    sub: str | None = None,
 ) -> Finding:
     return Finding(
-        failure=failure, step=step, why=f"{failure} at {step}", rule="a rule", fault=fault, sub=sub
+        failure=failure,
+        step=step,
+        why=f"{failure} at {step}",
+        rule="a rule",
+        attribution=attribution,
+        sub=sub,
     )
 
 
@@ -85,12 +93,12 @@ def tag(
     failure: FailureClass,
     step: int = 0,
     by: str = "ann",
-    fault: Attribution | None = None,
+    attribution: Attribution | None = None,
 ) -> None:
     span = f"human-{step}"
     put_tag(
         store,
-        Tag(trace=trace, span=span, step=step, failure=failure, by=by, fault=fault),
+        Tag(trace=trace, span=span, step=step, failure=failure, by=by, attribution=attribution),
     )
 
 

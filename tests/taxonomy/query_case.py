@@ -169,8 +169,8 @@ def _asked(
             if value == "untagged":
                 return not said
             return bool(said) and said[0].failure.startswith(value)
-        case "fault":
-            return any(each.fault == value for each in said)
+        case "attribution":
+            return any(each.attribution == value for each in said)
         case "warned":
             return bool(row.warnings) == (value == "yes")
         case _:

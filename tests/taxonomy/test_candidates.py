@@ -126,9 +126,9 @@ class TestConfidence:
     @pytest.mark.parametrize(
         ("stated", "words"),
         [
-            (0.31, "right about 3 in 10 on labelled runs"),
-            (0.04, "right less than 1 in 10 on labelled runs"),
-            (None, "accuracy not measured for such a run"),
+            (0.31, "correct in about 3 of 10 labelled runs"),
+            (0.04, "correct in less than 1 of 10 labelled runs"),
+            (None, "accuracy unknown"),
         ],
     )
     def test_it_is_said_in_tens(self, stated: float | None, words: str) -> None:

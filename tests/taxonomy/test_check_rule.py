@@ -50,9 +50,9 @@ class TestACheckThatNeverRan:
     def test_is_not_the_agent_s_doing_and_no_step_is_to_blame(self) -> None:
         made = checked(NO_NETWORK)
         (finding,) = of_check(made)
-        assert (finding.failure, finding.sub) == (FailureClass.OTHER, "check never ran")
-        assert (finding.fault, finding.confidence) == (Attribution.CHECK, None)
-        assert [each.place for each in finding.evidence] == ["what the check printed"] * 2
+        assert (finding.failure, finding.sub) == (FailureClass.OTHER, "grader never ran")
+        assert (finding.attribution, finding.confidence) == (Attribution.GRADER, None)
+        assert [each.place for each in finding.evidence] == ["grader output"] * 2
         signals = {s.phrase for each in diagnose(made).candidates for s in each.signals}
         assert finding.why not in signals
 
@@ -88,7 +88,10 @@ class TestACheckThatNeverRan:
 class TestACheckThatWantsTheUnsaid:
     def test_a_file_that_nobody_named(self) -> None:
         (finding,) = of_check(checked(REPORT.format("total.csv")))
-        assert (finding.sub, finding.fault) == ("check wants the unsaid", Attribution.CHECK)
+        assert (finding.sub, finding.attribution) == (
+            "grader requires the unstated",
+            Attribution.GRADER,
+        )
         assert "total.csv" in finding.why
 
     def test_a_file_of_the_task_is_the_agent_s_to_write(self) -> None:

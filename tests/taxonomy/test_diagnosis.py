@@ -100,9 +100,9 @@ class TestCandidates:
         )
         said = diagnose(made)
         assert [candidate.step for candidate in said.candidates] == [0, 1, 3]
-        assert said.candidates[0].why == "order 1099 stands in nothing it saw"
+        assert said.candidates[0].why == "order 1099 not found in context"
         assert said.candidates[0].confidence is not None
-        assert said.candidates[0].accuracy.startswith("right about")
+        assert said.candidates[0].accuracy.startswith("correct in about")
 
     def test_there_are_three_at_most_and_each_is_above_the_floor(self) -> None:
         parts: list[Part] = [
@@ -125,7 +125,7 @@ class TestCandidates:
             extra={"signals": [{"kind": "interrupt", "line": 3}]},
         )
         first = diagnose(made).candidates[0]
-        assert (first.step, first.why) == (2, "a person stepped in: interrupt")
+        assert (first.step, first.why) == (2, "user intervened: interrupt")
 
     def test_a_user_who_objects_points_at_the_step_before(self) -> None:
         made = trace(["I change Berlin.", heard("That's not what I asked."), "Sorry."])
@@ -151,8 +151,8 @@ class TestWarnings:
         [
             (call("lookup", error("no such tool: lookup")), "called lookup, which does not exist"),
             (call("Bash", "", command="};"), "1 of 3 calls malformed"),
-            (call("book", error("field required")), "1 of 3 calls refused for their arguments"),
-            (call("get_order", "{}", order_id="1099"), "order 1099 stands in nothing it saw"),
+            (call("book", error("field required")), "1 of 3 calls rejected for their arguments"),
+            (call("get_order", "{}", order_id="1099"), "order 1099 not found in context"),
         ],
     )
     def test_a_passed_run_is_marked_for_what_was_wrong(self, bad: Called, warning: str) -> None:

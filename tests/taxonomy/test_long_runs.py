@@ -105,7 +105,9 @@ class TestLoops:
 class TestAStraySign:
     def garbled(self, *calls: Called) -> list[Attribution | None]:
         made = trace([step(each) for each in calls])
-        return [each.fault for each in findings(RuleContext(made)) if each.rule == malformed.NAME]
+        return [
+            each.attribution for each in findings(RuleContext(made)) if each.rule == malformed.NAME
+        ]
 
     def test_that_opens_argument_after_argument_is_the_harness_s(self) -> None:
         calls = [
@@ -113,7 +115,7 @@ class TestAStraySign:
             call("Write", "created", content=">import asyncio", path="/app/run.py"),
             call("Bash", error("hello: command not found"), command=">echo hello"),
         ]
-        assert self.garbled(*calls) == [Attribution.HARNESS]
+        assert self.garbled(*calls) == [Attribution.ENVIRONMENT]
 
     def test_in_one_argument_alone_it_may_be_its_syntax(self) -> None:
         keys = [call("vim", f"line {at}", keys=f">{at}j") for at in range(4)]
@@ -122,7 +124,7 @@ class TestAStraySign:
     @pytest.mark.parametrize("value", ["}pip install build{", "} }", ": ", ", "])
     def test_no_program_begins_so(self, value: str) -> None:
         calls = [call("Bash", f"out {at}", command=value) for at in range(3)]
-        assert self.garbled(*calls) == [Attribution.HARNESS]
+        assert self.garbled(*calls) == [Attribution.ENVIRONMENT]
 
     def test_a_template_may(self) -> None:
         calls = [call("render", f"out {at}", template="}} {{ name") for at in range(3)]

@@ -168,7 +168,7 @@ def _of_repeats(
                 yield f"step {at}: {finding.why}, but {paid.get(at)} among the costs"
     oracle = ContradictionDetector(run) if paid else None
     for index, whys in paid.items():
-        words = all(why.startswith("says the same") for why in whys)
+        words = all(why.startswith("repeats the same message") for why in whys)
         if oracle is not None and not words and oracle.at(index).bad is False:
             yield f"step {index}: {whys}, but nothing against it"
     for against in oracle.found if oracle is not None else ():

@@ -33,7 +33,7 @@ class TestLimits:
         made = self.booking("certificate_1234", "certificate_5678")
         (finding,) = by_rule(made, limits.NAME)
         assert (finding.failure, finding.sub) == (FailureClass.OTHER, "policy violation")
-        assert finding.why == "book_flight with 2 × certificate, where 1 is the most"
+        assert finding.why == "book_flight with 2 × certificate exceeds the limit of 1"
         assert [each.role for each in finding.evidence] == ["asked", "told"]
         assert finding.evidence[1].text == self.PROMPT
 
@@ -61,7 +61,7 @@ class TestLimits:
         found = by_rule(made, limits.NAME)
         assert bool(found) is broken
         if broken:
-            assert found[0].why == "refund_order with $250.00, where $200.00 is the most"
+            assert found[0].why == "refund_order with $250.00 exceeds the limit of $200.00"
 
 
 class TestArithmetic:
@@ -113,17 +113,17 @@ class TestStrayedUser:
 
     def test_a_value_that_the_task_gives_and_the_user_keeps_back(self) -> None:
         (finding,) = by_rule(
-            self.talk(self.ASK, self.LACKS, "Then I cannot help."), "user left its task"
+            self.talk(self.ASK, self.LACKS, "Then I cannot help."), "user off task"
         )
-        assert finding.fault is Attribution.USER
+        assert finding.attribution is Attribution.USER
         assert finding.step == 1
-        assert finding.why.startswith("the user never tells mia_li_3668")
+        assert finding.why.startswith("user never gives mia_li_3668")
         assert [each.role for each in finding.evidence] == ["heard", "told"]
 
     def test_giving_up_for_want_of_it_is_the_user_s_doing(self) -> None:
         made = self.talk(self.ASK, self.LACKS, "Unfortunately, I cannot help you without it.")
         (gave_up,) = [f for f in findings(RuleContext(made)) if f.failure is FailureClass.GAVE_UP]
-        assert gave_up.fault is Attribution.USER
+        assert gave_up.attribution is Attribution.USER
 
     def test_a_value_that_is_told_in_the_end_is_none(self) -> None:
         made = self.talk(
@@ -137,7 +137,7 @@ class TestStrayedUser:
     def test_a_value_that_the_user_makes_up(self) -> None:
         made = self.talk("Your mail?", heard("It is mia@mail.test, and mia_li_3668."), "Thanks.")
         (finding,) = by_rule(made, user_off_task.NAME)
-        assert finding.why == "the user says mia@mail.test, which its task does not hold"
+        assert finding.why == "user says mia@mail.test; not in the user's instruction"
 
     def test_a_value_that_the_agent_named_first_is_none(self) -> None:
         made = self.talk("I see flight HAT045.", heard("Yes, HAT045."), "Fine.")
@@ -188,7 +188,7 @@ class TestHints:
             tools=self.TOOLS,
         )
         (finding,) = by_rule(made, better_tool.NAME)
-        assert finding.why == "check_stock may fit better than get_product: stock"
+        assert finding.why == "get_product may be the wrong tool; check_stock matches 'stock'"
         assert finding.failure is FailureClass.WRONG_TOOL
         assert finding.confidence is not None
         assert finding.confidence < 0.5

@@ -12,7 +12,9 @@ from taxonomy.owners import NOBODY, owners_from, owners_of
 from taxonomy.query.failures import tag_rows
 from tests.taxonomy.pareto_case import BAD, LOOP, OTHER, empty, found, put, put_again, tag
 
-OWNERS = owners_from({"loop": "runtime", "fault:harness": "platform", "fault:agent": "prompting"})
+OWNERS = owners_from(
+    {"loop": "runtime", "attribution:environment": "platform", "attribution:agent": "prompting"}
+)
 
 FILE = """
 [[task]]
@@ -40,10 +42,10 @@ def seen(store: Store, folder: Path, at_ns: int, owner: str = "retrieval", weigh
 
 
 def test_the_fault_goes_first_then_the_goal_then_the_class_then_the_agent() -> None:
-    assert OWNERS.of(LOOP, fault=Attribution.HARNESS, goal="retrieval") == "platform"
-    assert OWNERS.of(LOOP, fault=Attribution.USER, goal="retrieval") is None
+    assert OWNERS.of(LOOP, attribution=Attribution.ENVIRONMENT, goal="retrieval") == "platform"
+    assert OWNERS.of(LOOP, attribution=Attribution.USER, goal="retrieval") is None
     assert OWNERS.of(LOOP, goal="retrieval") == "retrieval"
-    assert OWNERS.of(LOOP, fault=Attribution.AGENT) == "runtime"
+    assert OWNERS.of(LOOP, attribution=Attribution.AGENT) == "runtime"
     assert OWNERS.of(BAD) == "prompting"
     assert NOBODY.of(BAD) is None
 
@@ -55,7 +57,7 @@ def test_a_goal_with_an_owner_outranks_the_class_where_it_covers_the_step(tmp_pa
     put(store, "refund b", found(LOOP, 1))
     put(store, "refund c", found(LOOP, 2))
     put(store, "address", found(LOOP, 0))
-    put(store, "refund d", found(OTHER, 0, Attribution.HARNESS))
+    put(store, "refund d", found(OTHER, 0, Attribution.ENVIRONMENT))
     rows = tag_rows(store)
     by_task = dict(zip([row.task for row in rows], owners_of(store, rows, OWNERS), strict=True))
     assert by_task == {

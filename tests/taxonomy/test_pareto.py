@@ -46,7 +46,7 @@ def filled() -> Store:
     tag(store, put(store, "a", found(LOOP, 1), found(BAD, 0), variant="v1"), LOOP, 1)
     put(store, "b", found(LOOP, 1), found(BAD, 2), variant="v1", day=7)
     put(store, "c", found(GAVE_UP, 2), variant="v2", day=None)
-    put(store, "d", found(OTHER, 0, Attribution.HARNESS, "serving error"), day=8)
+    put(store, "d", found(OTHER, 0, Attribution.ENVIRONMENT, "serving error"), day=8)
     put(store, "e")
     put(store, "f", found(LOOP, 1), status="passed")
     put(store, "g", found(LOOP, 1), status="unknown")
@@ -58,9 +58,9 @@ def test_a_failed_run_counts_once_by_its_most_trusted_source_and_earliest_step()
     assert counts(counted) == {
         "loop": (1, 1),
         "gave up": (0, 1),
-        "other / serving error (harness)": (0, 1),
+        "other / serving error (environment)": (0, 1),
     }
-    assert [bar.label for bar in counted.apart] == ["other / serving error (harness)"]
+    assert [bar.label for bar in counted.apart] == ["other / serving error (environment)"]
     assert (counted.failed, counted.untagged, counted.unknown) == (5, 1, 1)
 
 
@@ -69,7 +69,7 @@ def test_every_class_counts_a_run_once_even_where_person_and_rule_both_name_it()
         "bad args": (0, 2),
         "loop": (1, 1),
         "gave up": (0, 1),
-        "other / serving error (harness)": (0, 1),
+        "other / serving error (environment)": (0, 1),
     }
 
 
@@ -111,7 +111,7 @@ def test_a_bar_has_the_owner_of_its_runs_and_none_where_nobody_is_asked() -> Non
 
 
 def test_what_the_harness_did_is_the_harnesses_owners() -> None:
-    named = owners_from({"other": "triage", "fault:harness": "platform"})
+    named = owners_from({"other": "triage", "attribution:environment": "platform"})
     assert [bar.owner for bar in pareto(filled(), owners=named).apart] == ["platform"]
     others = owners_from({"other": "triage"})
     assert [bar.owner for bar in pareto(filled(), owners=others).apart] == [None]
@@ -174,7 +174,7 @@ words = st.builds(
     found,
     st.sampled_from([LOOP, BAD, OTHER]),
     st.integers(0, 2),
-    st.sampled_from([None, Attribution.AGENT, Attribution.HARNESS]),
+    st.sampled_from([None, Attribution.AGENT, Attribution.ENVIRONMENT]),
     st.sampled_from([None, "cap hit"]),
 )
 hints = words.map(lambda word: structs.replace(word, confidence=0.3))

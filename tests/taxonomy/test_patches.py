@@ -62,7 +62,7 @@ class TestAPatchOfAFileNobodyRead:
                              step(f"I fix it.\n{PATCH}")]  # fmt: skip
         (finding,) = made_up(parts)
         assert finding.step == 1
-        assert finding.why == "patches money.py by 4 lines that stand in nothing it saw"
+        assert finding.why == "patches money.py with 4 lines not found in context"
 
     def test_in_the_arguments_of_a_call_too(self) -> None:
         parts: list[Part] = [step("I fix it.", call("apply", "applied", patch=PATCH))]

@@ -64,7 +64,8 @@ def fill(store: Store, chance: random.Random, number: int) -> tuple[str, Made]:
     found = tuple(
         Finding(
             failure=chance.choice(CLASSES), step=0, why="", rule=f"rule {place}",
-            fault=chance.choice([None, *Attribution]), confidence=chance.choice([None, 0.2, 0.9]),
+            attribution=chance.choice([None, *Attribution]),
+            confidence=chance.choice([None, 0.2, 0.9]),
         )
         for place in range(chance.randrange(3))
     )  # fmt: skip
@@ -133,7 +134,7 @@ terms: st.SearchStrategy[Node] = st.one_of(
     st.just(Asks("tool.error", "", "")),
     asks(["tag", "tagged", "class"], [":", "="], ["loop", "bad", "gave"]),
     asks(["class"], [":"], ["untagged"]),
-    asks(["fault"], [":"], [each.value for each in Attribution]),
+    asks(["attribution"], [":"], [each.value for each in Attribution]),
     asks(["warned"], [":"], ["yes", "no"]),
 )  # fmt: skip
 
@@ -158,7 +159,8 @@ def test_a_question_chooses_the_runs_that_answer_it_read_one_by_one(runs: Runs, 
 def test_the_sixty_runs_are_of_every_kind(runs: Runs) -> None:
     """Else the test above could not fail."""
     for query in ("outcome:failed", "cost:unknown", "cost>0.5", "duration:unknown", "tool:bash",
-                  "tool.error", "tagged:loop", "tag:loop", "fault:check", "warned:yes", "größe",
+                  "tool.error", "tagged:loop", "tag:loop", "attribution:grader", "warned:yes",
+                  "größe",
                   '"invoice"', 'task:""', "class:untagged", "v3*"):  # fmt: skip
         count = len(run_order(runs.store, runs_meant(runs.store, query)))
         assert 0 < count < 60, query
@@ -212,7 +214,7 @@ def test_classes_go_by_name_letter_label_sub_label_and_how_these_begin() -> None
     other = Finding(
         failure=FailureClass.OTHER,
         sub="cap hit",
-        fault=Attribution.HARNESS,
+        attribution=Attribution.ENVIRONMENT,
         step=0,
         why="",
         rule="r",
@@ -235,11 +237,11 @@ def test_classes_go_by_name_letter_label_sub_label_and_how_these_begin() -> None
             "tagged:LOOP": {"again"},
             "tag:other": {"both"},
             'tag:"other / cap"': {"both"},
-            'tag:"other / cap hit (harness)"': {"both"},
+            'tag:"other / cap hit (environment)"': {"both"},
             "tag:cap-hit": {"both"},
             "class:loop": {"both", "again"},
             "class:other": set(),
-            "fault:harness": {"both"},
+            "attribution:environment": {"both"},
             "tag:gave_up": set(),
             "tag:*": {"both", "again"},
             "tag:untagged": {"hint", "none"},
@@ -257,7 +259,7 @@ def test_classes_go_by_name_letter_label_sub_label_and_how_these_begin() -> None
 
 def test_a_question_on_what_was_said_chooses_among_the_words_of_a_run() -> None:
     loop, bad = (
-        Finding(failure=each, step=at, why=f"{each} seen", rule="r", fault=Attribution.AGENT)
+        Finding(failure=each, step=at, why=f"{each} seen", rule="r", attribution=Attribution.AGENT)
         for at, each in enumerate((FailureClass.LOOP, FailureClass.BAD_ARGS))
     )
     with closing(empty()) as store:
@@ -276,7 +278,7 @@ def test_a_question_on_what_was_said_chooses_among_the_words_of_a_run() -> None:
         assert said("variant:v3 not tagged:*") == [("a", "loop"), ("a", "bad args")]
         either = said("class:bad or class:gave task:a")
         assert sorted(either) == [("a", "gave up"), ("b", "bad args")]
-        assert len(said("fault:agent")) == 3
+        assert len(said("attribution:agent")) == 3
         assert len(said("")) == 4
 
 

@@ -36,7 +36,7 @@ class TestLoop:
 
     def test_the_same_refused_call_three_times(self) -> None:
         finding = one(trace(self.same(4)), FailureClass.LOOP)
-        assert (finding.step, finding.why) == (1, "book refused the same call 4 times")
+        assert (finding.step, finding.why) == (1, "book rejected the same call 4×")
 
     def test_twice_is_a_retry(self) -> None:
         assert not found(trace(self.same(2)), FailureClass.LOOP)
@@ -82,7 +82,7 @@ class TestLoop:
         guesses = ("alpha", "beta", "gamma", "delta", "kappa", "omega", "sigma", "theta", "zeta")
         parts = [step(call("unlock", error("wrong password"), word=guess)) for guess in guesses]
         finding = one(trace(parts), FailureClass.LOOP)
-        assert finding.why == "unlock failed in the same words 9 times"
+        assert finding.why == "unlock failed 9× with the same error"
 
     def test_different_calls_that_keep_running_into_one_error(self) -> None:
         stuck = error("UnicodeError: the stream does not start with a mark")
@@ -90,7 +90,7 @@ class TestLoop:
             step(call("ingest", stuck, source=name)) for name in ("pvlib", "a link", "main", "x")
         ]
         finding = one(trace(parts), FailureClass.LOOP)
-        assert finding.why == "ingest failed in the same words 4 times"
+        assert finding.why == "ingest failed 4× with the same error"
 
     def test_a_run_that_passed_got_over_its_errors(self) -> None:
         stuck = error("UnicodeError: the stream does not start with a mark")
@@ -121,7 +121,7 @@ class TestLoop:
 
     def test_the_same_call_whose_replies_were_not_recorded_is_one_as_far_as_known(self) -> None:
         finding = one(trace(self.same(3, NOTHING)), FailureClass.LOOP)
-        assert finding.why == "called book 3 times with the same arguments, as far as recorded"
+        assert finding.why == "called book 3× with the same arguments, as far as recorded"
         assert finding.confidence is not None
 
     def test_asking_how_something_goes_is_none_where_the_answers_are_not_recorded(self) -> None:
@@ -132,7 +132,7 @@ class TestLoop:
         code = "I try.\n```python\nprint(find('tree'))\n```"
         result = heard("Observation: Execution logs:\nNameError: tree is not defined")
         made = trace([part for _ in range(3) for part in (code, result)] + ["Enough."])
-        assert one(made, FailureClass.LOOP).why == "its code refused the same call 3 times"
+        assert one(made, FailureClass.LOOP).why == "its code rejected the same call 3×"
 
     def test_two_speakers_in_turn_who_say_the_same_again(self) -> None:
         first = (
@@ -143,7 +143,7 @@ class TestLoop:
         )
         made = trace([part for _ in range(3) for part in (first, second)])
         finding = one(made, FailureClass.LOOP)
-        assert (finding.step, finding.why[:24]) == (2, "says the same 3 times: “")
+        assert (finding.step, finding.why[:28]) == (2, "repeats the same message 3×:")
 
     def test_a_long_speech_three_times(self) -> None:
         speech = (
@@ -219,7 +219,7 @@ class TestHallucinatedState:
         missing = error("order 1099 not found")
         made = trace([step(call("get_order", missing, order_id="1099"))], task="Where is it?")
         finding = one(made, FailureClass.HALLUCINATED_STATE)
-        assert finding.why == "order 1099 stands in nothing it saw"
+        assert finding.why == "order 1099 not found in context"
 
     def test_an_id_the_user_gave_is_none_even_if_it_is_not_found(self) -> None:
         missing = error("order 1099 not found")
@@ -281,7 +281,7 @@ class TestHallucinatedState:
             task="Where is W77?",
         )
         assert one(made, FailureClass.HALLUCINATED_STATE).why == (
-            "says delivered where get_order showed pending"
+            "says delivered; get_order returned pending"
         )
 
     @pytest.mark.parametrize(
@@ -312,10 +312,10 @@ class TestGaveUp:
         [
             ("Let me start with the first step:\n\nbash\nls -la", "announced a step and stopped"),
             ("Now I will write the tests for it.", "announced a step and stopped"),
-            ("Shall I go on and write the file?", "asked what nobody was there to answer"),
-            ("Once you share the output I can fix it.", "asked what nobody was there to answer"),
+            ("Shall I go on and write the file?", "asked a question; no user present"),
+            ("Once you share the output I can fix it.", "asked a question; no user present"),
             ("I cannot solve this with the tools here.", "refused"),
-            ("", "ended without a word"),
+            ("", "ended with an empty message"),
         ],
     )
     def test_a_run_that_stops_short(self, end: str, why: str) -> None:
@@ -338,12 +338,12 @@ class TestGaveUp:
         made = trace(
             ["Run `aws s3 mb s3://x` and then set its policy."], tools=[tool("Bash", command={})]
         )
-        assert one(made, FailureClass.GAVE_UP).why == "said what to do and called no tool for it"
+        assert one(made, FailureClass.GAVE_UP).why == "announced an action, called no tool"
 
     def test_a_declared_surrender_counts_whatever_the_outcome(self) -> None:
         end = step(call("Finish", "", return_type="give_up_and_restart"))
         made = trace([self.WORK, end], outcome="unknown")
-        assert one(made, FailureClass.GAVE_UP).why == "declared that it gives up"
+        assert one(made, FailureClass.GAVE_UP).why == "declared giving up"
 
     def test_a_long_answer_that_speaks_of_giving_up_is_no_surrender(self) -> None:
         plot = "The crew has to abandon ship, which seems impossible, and never gives up hope. " * 2
@@ -414,7 +414,7 @@ class TestWrongTool:
             ]
         )
         finding = one(made, FailureClass.WRONG_TOOL)
-        assert finding.why == "get_text failed 2 times where get_pages then worked"
+        assert finding.why == "get_text failed 2×; get_pages then succeeded"
 
     def test_another_errand_of_another_tool_is_none(self) -> None:
         made = trace(
@@ -435,7 +435,7 @@ class TestOther:
 
     def test_calls_garbled_from_the_start_are_the_harness_s_fault(self) -> None:
         finding = one(self.garbled(), FailureClass.OTHER)
-        assert (finding.sub, finding.fault) == ("malformed calls", Attribution.HARNESS)
+        assert (finding.sub, finding.attribution) == ("malformed calls", Attribution.ENVIRONMENT)
         assert (finding.step, finding.why) == (0, "6 of 6 calls are empty or garbled")
 
     def test_a_run_that_passed_all_the_same_is_none(self) -> None:
@@ -447,7 +447,7 @@ class TestOther:
 
     def test_a_call_left_in_the_text_unparsed(self) -> None:
         made = trace(['I go on.\nfunction<｜tool▁sep｜>Write\n{"path": "a"}'])
-        assert one(made, FailureClass.OTHER).fault is Attribution.HARNESS
+        assert one(made, FailureClass.OTHER).attribution is Attribution.ENVIRONMENT
 
     @pytest.mark.parametrize(
         "extra",
@@ -466,11 +466,11 @@ class TestOther:
 
     def test_the_model_s_service_failing_is_the_harness_s_fault(self) -> None:
         finding = one(trace(["On it.", "API Error: 529 Overloaded"]), FailureClass.OTHER)
-        assert (finding.sub, finding.fault) == ("serving error", Attribution.HARNESS)
+        assert (finding.sub, finding.attribution) == ("serving error", Attribution.ENVIRONMENT)
 
     def test_what_follows_from_garbled_calls_is_the_harness_s_too(self) -> None:
-        faults = {finding.fault for finding in findings(RuleContext(self.garbled()))}
-        assert faults == {Attribution.HARNESS}
+        faults = {finding.attribution for finding in findings(RuleContext(self.garbled()))}
+        assert faults == {Attribution.ENVIRONMENT}
 
     def test_a_run_that_ended_itself_hit_no_cap(self) -> None:
         made = trace([step("Done.", stop="end")], extra={"result_subtype": "success"})

@@ -19,7 +19,7 @@ def row(trace: str, source: str, failure: str, step: int = 0, accepted: bool = F
         "span": "",
         "by": source,
     }
-    rest = dict.fromkeys(("task", "trial", "variant", "models", "sub", "fault", "why"), None)
+    rest = dict.fromkeys(("task", "trial", "variant", "models", "sub", "attribution", "why"), None)
     said = {"source": source, "class": failure, "step": step, "accepted": accepted, "place": 1}
     return convert({**known, **rest, **said}, TagRow)
 

@@ -62,12 +62,12 @@ def word(
     at: int = 2,
     *,
     accepted: bool = False,
-    fault: Attribution | None = None,
+    attribution: Attribution | None = None,
     recording: str = "t",
 ) -> TagRow:
     return TagRow(
         trace="t", run="r", task=None, trial=None, variant=None, models=None, outcome="failed",
-        failure=failure, sub=None, fault=fault, recording=recording, step=at, span="",
+        failure=failure, sub=None, attribution=attribution, recording=recording, step=at, span="",
         source="human" if accepted else "rule", by="ann" if accepted else "loop", why=None,
         accepted=accepted, place=1,
     )  # fmt: skip
@@ -109,14 +109,18 @@ def test_a_run_that_passed_or_broke_nowhere_is_left_out() -> None:
 
 
 def test_what_was_not_the_agents_doing_is_left_out() -> None:
-    why = "the harness's doing; no prompt edit can answer it"
-    said = [word(fault=Attribution.HARNESS)]
+    why = "attribution: environment; a prompt edit cannot fix it"
+    said = [word(attribution=Attribution.ENVIRONMENT)]
     assert break_of("t", "failed", said, diagnosis(at=[1])) == LeftOut(trace="t", why=why)
     hint = Finding(
-        failure=FailureClass.OTHER, step=0, why="", rule="malformed", fault=Attribution.HARNESS
+        failure=FailureClass.OTHER,
+        step=0,
+        why="",
+        rule="malformed",
+        attribution=Attribution.ENVIRONMENT,
     )
     assert break_of("t", "failed", [], diagnosis(hint, at=[0])) == LeftOut(trace="t", why=why)
-    agents = [word(fault=Attribution.AGENT), word(fault=Attribution.HARNESS)]
+    agents = [word(attribution=Attribution.AGENT), word(attribution=Attribution.ENVIRONMENT)]
     assert isinstance(break_of("t", "failed", agents, diagnosis(hint, at=[0])), Break)
 
 

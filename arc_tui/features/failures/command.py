@@ -91,7 +91,7 @@ def pareto(
     """How many failed runs show each class, and whose it is. ▒ is suggested, █ tagged by a person.
 
     Of the runs that QUERY means, as in `arc ls`. Owners stand under [owners] in config.toml (a
-    class, `other / …` or `fault:harness` = a name), and at the goals of a task.
+    class, `other / …` or `attribution:environment` = a name), and at the goals of a task.
     """
     request = FailuresRequest(
         by=cast("By | None", by),

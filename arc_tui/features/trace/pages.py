@@ -86,9 +86,9 @@ def _nothing(trace: TraceView, *, hints: bool) -> Block:
 def _tags(trace: TraceView, step: StepView) -> Iterator[Item]:
     for tag in trace.tags:
         if tag.step == step.row.step:
-            fault = f", whose doing: {tag.fault}" if tag.fault else ""
+            attribution = f", attribution: {tag.attribution}" if tag.attribution else ""
             yield Block(text=f"tagged {class_name(tag.failure, tag.sub)}", style="head",
-                        aside=f"by {format.one_line(tag.by)}{fault}")  # fmt: skip
+                        aside=f"by {format.one_line(tag.by)}{attribution}")  # fmt: skip
             if tag.why:
                 yield Block(text=format.plain(tag.why), indent=INDENT)
 
@@ -117,9 +117,9 @@ def _sure(finding: Finding) -> str:
 
 def _elsewhere(finding: Finding) -> str:
     """Whose doing it was, where it was not the agent's."""
-    if finding.fault in (None, Attribution.AGENT):
+    if finding.attribution in (None, Attribution.AGENT):
         return ""
-    return f", not the agent's doing: {finding.fault}"
+    return f", attribution: {finding.attribution}"
 
 
 def _evidence(evidence: Evidence, key: str, here: int) -> StepLink:

@@ -29,13 +29,13 @@ from taxonomy.classes import CLASSES, SUB_LABELS, Attribution, ClassEntry, Failu
 from taxonomy.findings import Evidence, Finding
 from taxonomy.judgements.tags import TagRow
 
-ORDER = (Attribution.AGENT, Attribution.USER, Attribution.HARNESS, Attribution.CHECK)
+ORDER = (Attribution.AGENT, Attribution.USER, Attribution.ENVIRONMENT, Attribution.GRADER)
 
 MEANING = {
     Attribution.AGENT: "an edit of the prompt may help",
     Attribution.USER: "the user, or who played the user, went wrong",
-    Attribution.HARNESS: "serving, tools or the frame around the agent failed",
-    Attribution.CHECK: "the check wants what the task never said",
+    Attribution.ENVIRONMENT: "serving, tools or the frame around the agent failed",
+    Attribution.GRADER: "the grader requires what the task never states",
 }
 
 
@@ -181,7 +181,11 @@ class SuggestionList(StyledWidget):
 def suggestion(found: Finding) -> str:
     """A suggestion on one line: what, why, whose doing where it is not the agent's."""
     name = format.one_line(class_label(found.failure, found.sub))
-    whose = f" · the {found.fault}'s doing" if found.fault not in (None, Attribution.AGENT) else ""
+    whose = (
+        f" · the {found.attribution}'s doing"
+        if found.attribution not in (None, Attribution.AGENT)
+        else ""
+    )
     hint = " · a hint" if found.confidence is not None and found.confidence < MEANT else ""
     return f"{name}: {format.one_line(found.why)}{whose}{hint}"
 
@@ -209,7 +213,7 @@ class Choice(Struct, frozen=True, kw_only=True):
 
     failure: FailureClass
     sub: str | None = None
-    fault: Attribution | None = None
+    attribution: Attribution | None = None
     note: str | None = None
     evidence: tuple[Evidence, ...] = ()
 
@@ -388,7 +392,7 @@ class TagPicker(ModalScreen[Choice | NothingWrong | None]):
     def _show_fault(self) -> None:
         """A suggestion brings its own until a person says another."""
         found = self.suggestions.chosen
-        self.fault.suggested = found.fault if found is not None else None
+        self.fault.suggested = found.attribution if found is not None else None
 
     def action_pick(self, key: str) -> None:
         entry = next(entry for entry in CLASSES if entry.key == key)
@@ -396,7 +400,7 @@ class TagPicker(ModalScreen[Choice | NothingWrong | None]):
             self._ask_sub(True)
             self.sub.focus()
         else:
-            self.dismiss(Choice(failure=entry.name, fault=self.fault.chosen, note=self._note))
+            self.dismiss(Choice(failure=entry.name, attribution=self.fault.chosen, note=self._note))
 
     def action_clear(self) -> None:
         self.dismiss(NothingWrong(note=self._note))
@@ -423,7 +427,7 @@ class TagPicker(ModalScreen[Choice | NothingWrong | None]):
                 Choice(
                     failure=found.failure,
                     sub=found.sub,
-                    fault=self.fault.accepted,
+                    attribution=self.fault.accepted,
                     note=self._note,
                     evidence=found.evidence,
                 )
@@ -459,7 +463,7 @@ class TagPicker(ModalScreen[Choice | NothingWrong | None]):
                 Choice(
                     failure=FailureClass.OTHER,
                     sub=sub_label(event.value),
-                    fault=self.fault.chosen,
+                    attribution=self.fault.chosen,
                     note=self._note,
                 )
             )

@@ -133,7 +133,7 @@ class Tagging:
             failure=choice.failure,
             by=author(),
             sub=choice.sub,
-            fault=choice.fault,
+            attribution=choice.attribution,
             note=choice.note,
             evidence=choice.evidence,
             blind=self._queue.hidden,
