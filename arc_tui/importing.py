@@ -407,9 +407,18 @@ def _named(store: Store, query: str) -> list[RunRow]:
 
 
 def make_demo(path: Path, *, reset: bool = False) -> None:
-    """Fill the demo database where it has no runs; `reset` begins again, and so does one of an arc
-    before 0.1, of which a copy is kept.
+    """Fill the demo database where it has no runs, as of `begin_demo`."""
+    missing = begin_demo(path, reset=reset)
+    if missing:
+        with open_ledger(path) as store:
+            for _ in import_paths(store, missing):
+                pass
 
+
+def begin_demo(path: Path, *, reset: bool = False) -> tuple[Path, ...]:
+    """What is still to be imported into the demo database; nothing where it has runs.
+
+    `reset` begins again, and so does a database of an arc before 0.1, of which a copy is kept.
     Raises ArcError where this would delete runs that are not the demo's.
     """
     reset = _keep_before(path) or reset
@@ -418,9 +427,7 @@ def make_demo(path: Path, *, reset: bool = False) -> None:
         for suffix in ("", "-wal", "-shm"):
             path.with_name(path.name + suffix).unlink(missing_ok=True)
     with open_ledger(path) as store:
-        if not trace_rows(store, every=True):
-            for _ in import_paths(store, [fixtures() / "traces"]):
-                pass
+        return () if trace_rows(store, every=True) else (fixtures() / "traces",)
 
 
 def _keep_before(path: Path) -> bool:

@@ -137,16 +137,18 @@ def demo(ctx: click.Context, reset: bool, tour: bool, headless: bool, db: Path |
     The first time, a line in the app says what to press next. Where the output is no terminal, the
     tour is printed.
     """
-    from arc_tui.importing import make_demo
-
     path = demo_database(db or _named_before(ctx))
     first = not path.exists()
+    printed = headless or not sys.stdout.isatty()
     with copies_told():
-        make_demo(path, reset=reset)
-    if headless or not sys.stdout.isatty():
+        if printed:
+            importing.make_demo(path, reset=reset)
+        else:  # the app shows how far the import is
+            missing = importing.begin_demo(path, reset=reset)
+    if printed:
         print_tour(path)
     else:
-        run_app(path, demo=True, tour=tour or first)
+        run_app(path, imports=missing, demo=True, tour=tour or first)
 
 
 def _named_before(ctx: click.Context) -> Path | None:

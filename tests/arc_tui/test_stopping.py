@@ -136,3 +136,24 @@ async def test_a_click_on_it_stops_too(
                 await pilot.pause(0.01)
         await settle(pilot)
         assert isinstance(pilot.app.screen, RunsScreen)
+
+
+@pytest.mark.parametrize(
+    ("run", "opens"),
+    [
+        (None, "arc_tui.features.runs.screen.build_runs"),
+        ("x", "arc_tui.features.trace.screen.build_beginning"),
+    ],
+)
+async def test_what_the_app_opens_on_is_drawn_at_once_and_says_that_it_is_loading(
+    six_runs: Path, endless: Endless, monkeypatch: pytest.MonkeyPatch, run: str | None, opens: str
+) -> None:
+    monkeypatch.setattr(screen, "AT_ONCE_S", PATIENCE_S)
+    monkeypatch.setattr(opens, endless)
+    async with ArcApp(six_runs, trace=run).run_test(size=(80, 24)) as pilot:
+        await until(pilot, "Loading run")
+        shown = pilot.app.screen
+        assert isinstance(shown, screen.ArcScreen)
+        assert not shown._undrawn
+        assert "no failed runs" not in text(pilot.app)
+        await stopped(pilot, endless)

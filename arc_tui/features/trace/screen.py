@@ -164,6 +164,7 @@ class TraceScreen(Watching):
 
     def on_mount(self) -> None:
         self._entitle()
+        self.spans.nothing = "Loading run…"
         self.spans.focus()
         self.ask(
             lambda store: build_beginning(store, self.trace, self._at), self.Loaded, group="trace"
