@@ -86,11 +86,11 @@ EDIT = _group(
     },
 )
 BUNDLE = _group(
-    "Replays in a file, for somebody else.",
+    "Replays as portable files.",
     {"verify": "arc_tui.features.database.recover:verify_replay"},
 )
 DB = _group(
-    "Care of the database: copies, rescue, secrets, retention, encryption.",
+    "Manage the database: backup, recovery, masking, retention, encryption.",
     {
         "verify": "arc_tui.features.database.recover:verify",
         "backup": "arc_tui.features.database.command:backup",

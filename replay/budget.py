@@ -83,7 +83,7 @@ class Budget:
         """Raises ModelRefused where the minutes allowed are over."""
         left = self.seconds_left
         if left is not None and left <= 0:
-            raise ModelRefused(f"the {self.limits.minutes:g} minutes allowed are over", AGAIN)
+            raise ModelRefused(f"time limit of {self.limits.minutes:g} minutes reached", AGAIN)
 
     def fits(self, worst: Worst) -> bool:
         """May `worst` be reserved now? False where that depends on what open calls will cost.
@@ -94,11 +94,11 @@ class Budget:
         """
         limits = self.limits
         if not limits.any:
-            raise ModelRefused("live calls need a limit", "--budget USD, or --max-calls N")
+            raise ModelRefused("--live needs a limit", "Try: --budget 0.50, or --max-calls 20")
         if worst.usd is None and not limits.beside_usd:
             raise ModelRefused(
-                "no price is known for this model, so a limit in USD cannot be kept",
-                "use --max-calls, --max-tokens or --max-minutes",
+                "model price unknown: a limit in USD cannot be enforced",
+                "Try: --max-calls, --max-tokens or --max-minutes",
             )
         self.refuse_late()
         beyond = self._beyond(self._settled, worst)
@@ -144,14 +144,14 @@ class Budget:
         ):
             if limit is not None and used + needed > limit:
                 return ModelRefused(
-                    f"the limit of {limit / unit:g} {what} could be exceeded:"
-                    f" {used / unit:.6g} are spent and the next call can take {needed / unit:.6g}",
+                    f"limit of {limit / unit:g} {what} could be exceeded:"
+                    f" {used / unit:.6g} spent, next call ≤ {needed / unit:.6g}",
                     AGAIN,
                 )
         return None
 
 
-AGAIN = "what is paid for is kept; run it again with a higher limit"
+AGAIN = "Completed calls are saved. Try: the same command with a higher limit"
 
 
 class _Sum(Struct, frozen=True):

@@ -221,11 +221,11 @@ def _refusal(request: Request, talk: Conversation) -> str | None:
     """Why no model can be asked this, None where one can."""
     turn = talk.turn
     if turn is None or (turn.before is None and turn.body["content"] == OPENING):
-        return "no message of the conversation was recorded"
+        return "no messages recorded"
     if talk.unanswered:
-        return f"a result is missing: {talk.unanswered[0]}"
+        return f"missing tool result: {talk.unanswered[0]}"
     if talk.calls and not request.tools:
-        return f"tools were called, but {NO_TOOLS} (`arc attach` adds them)"
+        return f"tools were called, but {NO_TOOLS}. Try: arc attach"
     return None
 
 

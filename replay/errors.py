@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 class ArcError(Exception):
-    """A sentence for the user (`message`) and what to do next (`hint`, may be empty)."""
+    """What failed and why (`message`), and what to do next (`hint`: `Try: …`, may be empty)."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -19,7 +19,9 @@ class ArcError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        return f"{self.message}; {self.hint}" if self.hint else self.message
+        if not self.hint:
+            return self.message
+        return f"{self.message}{'. ' if self.hint[0].isupper() else '; '}{self.hint}"
 
 
 class BadTrace(ArcError):
@@ -43,7 +45,7 @@ class NotFound(ArcError):
 
 def no_step(step: int, steps: int) -> NotFound:
     """What to raise where a run has so many steps, and not this one."""
-    known = f"there are 0 to {steps - 1}" if steps else "the run has none"
+    known = f"Steps: 0 to {steps - 1}" if steps else "The run has no steps"
     return NotFound("step", str(step), hint=known)
 
 

@@ -51,7 +51,7 @@ class Pattern:
             FutureWarning,
             DeprecationWarning,
         ) as error:
-            raise Unusable(f"is no regular expression: {error}") from error
+            raise Unusable(f"is not a regular expression: {error}") from error
         self.ways(1)
 
     @property
@@ -85,8 +85,8 @@ def _ways(parsed: Any, length: int) -> int:
             narrow, wide = body.getwidth()
             if most > 1 and (narrow != wide or _chooses(body)):
                 raise Unusable(
-                    "repeats a choice, or what has no fixed width: that may take for ever",
-                    "repeat a single character or class",
+                    "repeats a choice or a part of variable width: matching may never end",
+                    "Try: repeat a single character or class",
                 )
             ways *= min(most, length) - min(least, length) + 1
             ways *= _ways(body, length)

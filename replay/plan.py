@@ -82,7 +82,7 @@ def _out_of_reach(unmet: str, planned: Collection[Plan]) -> BadEdit:
         cannot = cannot_replay(reasons)
         if cannot is not None:
             return cannot
-    return BadEdit(f"no step that can be asked {unmet}")
+    return BadEdit(f"Cannot replay: no replayable step {unmet}")
 
 
 def cannot_replay(reasons: Collection[str]) -> BadEdit | None:
@@ -96,7 +96,7 @@ def _thread(trace: Trace, edit: Edit | None) -> str | None:
     """The thread that is edited: the one the edit names, else that of the first step."""
     threads = [step.thread for step in trace.steps]
     if edit is not None and edit.thread is not None and edit.thread not in threads:
-        raise BadEdit(f"the trace has no thread {edit.thread!r}", meant(edit.thread, set(threads)))
+        raise BadEdit(f"no thread {edit.thread!r} in the trace", meant(edit.thread, set(threads)))
     if edit is not None and edit.thread is not None:
         return edit.thread
     return threads[0] if threads else None
@@ -105,7 +105,7 @@ def _thread(trace: Trace, edit: Edit | None) -> str | None:
 def _edited(editor: Editor, step: Step) -> Request:
     where = f"step {step.index}"
     if editor.edit.touches_system and NO_SYSTEM in step.ask.fidelity.reasons:
-        raise BadEdit(f"{where}: {NO_SYSTEM}, so an edit of it has nothing to start from", ATTACH)
+        raise BadEdit(f"{where}: cannot edit the system prompt: {NO_SYSTEM}", ATTACH)
     return editor.request(step.ask.request, where, step.index)
 
 
@@ -113,8 +113,8 @@ def _refusal(step: Step) -> str | None:
     """Why a step cannot be asked again though its request can be sent, None where it can."""
     ask = step.ask
     if ask.fidelity.level is Level.NONE:
-        return "; ".join(ask.fidelity.reasons) or "its request was not recorded"
+        return "; ".join(ask.fidelity.reasons) or "request not recorded"
     called = ask.response.message is not None and messages.calls(ask.response.message)
     if called and not ask.request.tools:
-        return f"it called a tool, but {NO_TOOLS} (`arc attach` adds them)"
+        return f"the step calls a tool, but {NO_TOOLS}. Try: arc attach"
     return None

@@ -77,8 +77,8 @@ class Predicate(Struct, frozen=True, kw_only=True):
         for name in self.tools():
             if offered and name not in offered:
                 raise BadPredicate(
-                    f"expectation {self.text!r}: no tool {name!r} is offered there",
-                    f"{meant(name, offered)} (tool~^{re.escape(name)}$ asks for it all the same)",
+                    f"expectation {self.text!r}: tool {name!r} not offered there",
+                    f"{meant(name, offered)} To test it anyway: tool~^{re.escape(name)}$",
                 )
 
 
@@ -233,7 +233,7 @@ Row: TypeAlias = tuple[Condition, ...]
 
 FIELDS: tuple[Field, ...] = ("tool", "args", "text", "calls")
 
-_EXAMPLE = "write it as in tool=get_order, args.order_id=1049"
+_EXAMPLE = "Try: tool=get_order, args.order_id=1049"
 _SPACE = re.compile(r"\s*")
 _WORD = re.compile(r"[A-Za-z_]+")
 _JOINED = re.compile(r"(?P<and>,|and\b)|or\b")
@@ -268,7 +268,8 @@ class _Reader:
             joined = self._take(_JOINED)
             if joined is None:
                 raise self._wrong(
-                    f"{self._rest()!r} is joined by nothing", "`and`, a comma or `or`"
+                    f"{self._rest()!r} does not follow an operator",
+                    "Try: `and`, a comma or `or` before it",
                 )
             if not joined["and"]:
                 found.append([])
@@ -283,8 +284,8 @@ class _Reader:
         path = self._path() if field == "args" else ""
         how = self._take(_HOW)
         if how is None:
-            said = f"what must hold of {field}{rules.joined(path)} is not said"
-            raise self._wrong(said, "compare it by = != ~ !~ < <= > or >=")
+            said = f"no condition for {field}{rules.joined(path)}"
+            raise self._wrong(said, "Try: one of = != ~ !~ < <= > >=")
         if how[0].startswith("!"):
             turned = not turned
         plain = cast(How, how[0].removeprefix("!").replace("==", "="))
@@ -302,9 +303,9 @@ class _Reader:
         said = word[0] if word is not None else self._rest()
         self._at = at
         if not said:
-            raise self._wrong("a condition is missing", _EXAMPLE)
+            raise self._wrong("condition missing", _EXAMPLE)
         raise self._wrong(
-            f"no field {said!r}", meant(said, (*FIELDS[:1], "args.PATH", *FIELDS[2:]))
+            f"unknown field {said!r}", meant(said, (*FIELDS[:1], "args.PATH", *FIELDS[2:]))
         )
 
     def _path(self) -> str:
@@ -326,7 +327,7 @@ class _Reader:
         number = _NUMBER.fullmatch(value) is not None and not quoted
         if not number and (how not in {"=", "~"} or (field == "calls" and how == "=")):
             self._at = at
-            raise self._wrong(f"{value!r} is no number", "numbers are compared, as in calls<=1")
+            raise self._wrong(f"{value!r} is not a number", "Try: a number, as in calls<=1")
         return value, quoted
 
     def _regex(self) -> tuple[str, bool]:
@@ -347,15 +348,15 @@ class _Reader:
                 return msgspec.json.decode(quoted[0], type=str), True
             except msgspec.DecodeError as error:
                 self._at = quoted.start()
-                raise self._wrong(f"{quoted[0]} is no JSON text: {error}", "") from error
+                raise self._wrong(f"{quoted[0]} is not a valid JSON string: {error}", "") from error
         if self._text[self._at : self._at + 1] in {"[", "{"}:
             return self._json(), False
         bare = self._take(_BARE)
         if bare is not None and bare[0].startswith('"'):
             self._at = bare.start()
-            raise self._wrong(f"{bare[0]} does not end with a quote", "")
+            raise self._wrong(f"{bare[0]} has no closing quote", "")
         if bare is None:
-            raise self._wrong("a value is missing", _EXAMPLE)
+            raise self._wrong("value missing", _EXAMPLE)
         return bare[0], False
 
     def _json(self) -> str:
@@ -363,7 +364,7 @@ class _Reader:
         try:
             _, end = json.JSONDecoder().raw_decode(self._text, self._at)
         except ValueError as error:
-            raise self._wrong(f"{self._rest()!r} is no JSON: {error}", "") from error
+            raise self._wrong(f"{self._rest()!r} is not valid JSON: {error}", "") from error
         found, self._at = self._text[self._at : end], end
         return found
 

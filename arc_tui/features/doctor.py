@@ -58,14 +58,14 @@ _STYLES = {"ok": "green", "holds": "green", "warn": "yellow", "fail": "red", "fa
 @click.command()
 @live_options
 @click.option("--markdown", "as_markdown", is_flag=True,
-              help="Print the report as Markdown; without --live, the last one.")  # fmt: skip
+              help="Print the report as Markdown; without --live, the latest one.")  # fmt: skip
 @json_option
 @db_option
 def doctor(as_markdown: bool, as_json: bool, db: Path | None, **options: Any) -> int:
-    """Check database, terminal and models; with --live, what replay assumes of a server.
+    """Check database, terminal and models; with --live, the server behaviour that replay needs.
 
     --live sends about twenty small requests, to claude-haiku-5-5 unless --model names another,
-    and keeps the report. Exit code 0: nothing failed; 1: a check or an assumption did.
+    and saves the report. Exit code 0: nothing failed; 1: a check or an assumption failed.
     """
     path = database_path(db)
     checks = () if as_markdown else tuple(_checks(path))
@@ -105,8 +105,8 @@ def _chosen(view: DoctorView, model: str | None) -> Report:
         if model is None or each.model == _wire_name(model):
             return each
     raise ArcError(
-        f"no report of {model or 'any model'} is kept",
-        "`arc doctor --live --budget 0.05` makes one",
+        f"no report of {model or 'any model'}",
+        "Try: arc doctor --live --budget 0.05",
     )
 
 
@@ -118,10 +118,10 @@ def _examined(path: Path, options: dict[str, Any]) -> Report:
     model = _wire_name(options["model"] or DEFAULT_MODEL)
     allowed = limits(options)
     if model == DEMO:
-        raise ModelRefused("the demo model asks no server: there is nothing to check")
+        raise ModelRefused("the demo model uses no server: nothing to check")
     if not allowed.any:
         raise ModelRefused(
-            "live calls need a limit", f"--budget 0.05 is enough for {DEFAULT_MODEL}"
+            "--live needs a limit", f"Try: --budget 0.05, enough for {DEFAULT_MODEL}"
         )
     require_key(protocol.server_url())
     out = console(err=True)
@@ -207,7 +207,7 @@ def _print_report(out: Console, made: Report) -> None:
 def _print_kept(out: Console, reports: tuple[Report, ...]) -> None:
     out.print()
     if not reports:
-        line = "no server was ever checked from here: `arc doctor --live --budget 0.05` does it"
+        line = "No server checked yet. Try: arc doctor --live --budget 0.05"
         print_line(out, line, "dim")
     for each in reports:
         where = f"{each.model} at {protocol.address(each.server)}"
@@ -303,16 +303,16 @@ def never_checked() -> str:
         for each in ASSUMPTIONS
     )
     intro = (
-        f"As of {AS_OF} none of this has met the live API: it comes from the documents, and is"
+        f"As of {AS_OF} this was not tested on the live API: it follows the documentation and is"
         " tested against a strict local server."
     )
-    head = ("assumed", "if it is not so", "checked by")
+    head = ("assumed", "otherwise", "checked by")
     return "\n".join([intro, "", *_table(head, rows)])
 
 
 def _model(report: Report) -> str:
     answered = report.answered_by
-    other = f", answered by {answered}" if answered not in {None, report.model} else ""
+    other = f", response by {answered}" if answered not in {None, report.model} else ""
     known = f" ({report.lifecycle})" if report.lifecycle else ""
     return f"{report.model}{known}{other}"
 
@@ -353,10 +353,10 @@ def _check(name: str, status: Health, finding: str, advice: str = "") -> Check:
 def _output(out: Console) -> Check:
     term = os.environ.get("TERM") or "not set"
     if not out.is_terminal or not sys.stdin.isatty():
-        found = f"input or output is no terminal (TERM {term}); commands work, the app needs one"
+        found = f"input or output is not a terminal (TERM {term}); commands work, the app does not"
         return _check("terminal", "unknown", found)
     if term in {"dumb", "not set"} and os.name == "posix":
-        return _check("terminal", "fail", f"TERM is {term}", "export TERM=xterm-256color")
+        return _check("terminal", "fail", f"TERM is {term}", "Try: export TERM=xterm-256color")
     return _check("terminal", "ok", f"TERM {term}")
 
 
@@ -364,35 +364,42 @@ def _size(out: Console) -> Check:
     columns, rows = out.size
     found = f"{columns} × {rows}"
     if columns < LEAST_COLUMNS or rows < LEAST_ROWS:
-        return _check("size", "warn", found, f"the app wants {LEAST_COLUMNS} × {LEAST_ROWS}")
+        return _check("size", "warn", found, f"the app needs {LEAST_COLUMNS} × {LEAST_ROWS}")
     return _check("size", "ok", found)
 
 
 def _colour(out: Console) -> Check:
     if "NO_COLOR" in os.environ:
-        return _check("colour", "ok", "NO_COLOR is set: none is used, marks tell the same")
+        return _check("colour", "ok", "off (NO_COLOR); marks carry the same information")
     if not out.is_terminal:
-        return _check("colour", "unknown", "cannot be told without a terminal")
+        return _check("colour", "unknown", "unknown without a terminal")
     if out.color_system is None:
-        return _check("colour", "warn", "none; marks tell the same", "set TERM to what it is")
+        return _check(
+            "colour",
+            "warn",
+            "none; marks carry the same information",
+            "Try: set TERM to the terminal's name",
+        )
     found = {"standard": "16 colours", "256": "256 colours", "truecolor": "16 million colours"}
     return _check("colour", "ok", found.get(out.color_system, out.color_system))
 
 
 def _letters(out: Console) -> Iterator[Check]:
     if not out.encoding.lower().startswith("utf"):
-        advice = "use a UTF-8 locale, as in LANG=C.UTF-8"
-        yield _check("letters", "fail", f"{out.encoding} cannot write the app's marks", advice)
+        advice = "Try: a UTF-8 locale, as in LANG=C.UTF-8"
+        yield _check("letters", "fail", f"{out.encoding} cannot encode the app's marks", advice)
         return
     yield _check("letters", "ok", out.encoding)
     if out.is_terminal:
         dots = "·" * cell_len(RULER)
-        found = f"|{RULER}| must be as wide as |{dots}|, else try another font"
+        found = f"|{RULER}| must be as wide as |{dots}|. Try: another font"
         yield _check("widths", "unknown", found)
 
 
 def _tmux() -> Check:
     if not os.environ.get("TERM", "").startswith(("tmux", "screen")):
-        advice = "set -g default-terminal tmux-256color"
-        return _check("tmux", "warn", "TERM is not tmux's, which blurs keys and colours", advice)
+        advice = "Try: set -g default-terminal tmux-256color, in tmux.conf"
+        return _check(
+            "tmux", "warn", "TERM does not match tmux: some keys and colours are wrong", advice
+        )
     return _check("tmux", "ok", "in between")

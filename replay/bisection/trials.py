@@ -187,7 +187,7 @@ class Trials:
             wish = wishes[place]
             if isinstance(outcome, OfflineMiss):
                 name = self.versions[wish.version].name
-                where = f"{name}, answer {wish.sample + 1}"
+                where = f"{name}, sample {wish.sample + 1}"
                 raise OfflineMiss(f"{where}: {outcome.message}", outcome.hint)
             came[place] = outcome
         did = {place: self._action(wishes[place], outcome) for place, outcome in came.items()}
@@ -225,7 +225,7 @@ class Trials:
                 why=str(outcome),
             )
         bad = None if did.cut is not None else self.oracle.shows(did)
-        unknown = f"{self.oracle.name} cannot tell" if bad is None else None
+        unknown = f"{self.oracle.name}: inconclusive" if bad is None else None
         return Given(
             version=wish.version,
             sample=wish.sample,
@@ -255,7 +255,7 @@ def _planned(trace: Trace, step: int, version: Version, model: str) -> Plan:
     (plan,) = planned
     refusal = plan.refusal or plan.edited_refusal
     if refusal is not None:
-        raise CannotAsk(f"{version.name}: step {step} cannot be asked: {refusal}")
+        raise CannotAsk(f"{version.name}: cannot replay step {step}: {refusal}")
     return plan
 
 
@@ -324,7 +324,7 @@ class Rollouts:
     @property
     def name(self) -> str:
         """By whose word a run is bad."""
-        return f"runs that do not come to {self.ending.name}"
+        return f"runs that do not reach {self.ending.name}"
 
     def add(self, version: Version) -> int:
         """One more version; its number. Raises as the constructor does."""
@@ -335,7 +335,7 @@ class Rollouts:
         if not ahead:
             raise NotFound("step", str(version.start))
         if ahead[0].refusal is not None:
-            where = f"step {ahead[0].step.index} cannot be asked"
+            where = f"cannot replay step {ahead[0].step.index}"
             raise CannotAsk(f"{version.name}: {where}: {ahead[0].refusal}")
         first = ahead[0]
         self.fidelity = self.fidelity or first.edited.sent.fidelity(first.step.ask.fidelity)

@@ -64,8 +64,8 @@ def write(store: Store, result: Result, file: Path, terms: Terms = BARE) -> Veri
     found = rerun(contents.decoded(contents.Archive(data)))
     if not found.same:
         raise BadBundle(
-            f"run again, the replay comes to something else by now ({found.differs[0]})",
-            "replay it, and bundle that",
+            f"cannot bundle: the replay is not reproducible any more ({found.differs[0]})",
+            "Try: arc replay again, then bundle that",
         )
     _put(file, data)
     return found
@@ -106,7 +106,7 @@ def _put(file: Path, data: bytes) -> None:
 
 # --- run again
 
-_UNSAID = "it was declined"
+_UNSAID = "the model rejected it"
 """Where the result does not say why."""
 
 
@@ -177,7 +177,7 @@ def _restored(store: Store, bundle: Bundle) -> tuple[Trace, Edit | None]:
     writer = Writer(store)
     key = writer.finish(writer.write(bundle.tape)).id
     if (key, content_digest(store, key)) != (bundle.result.trace, bundle.content):
-        raise BadBundle(f"{TRACE} does not hold the trace that was replayed")
+        raise BadBundle(f"{TRACE} is not the trace that was replayed")
     if bundle.supplement is not None:
         attach(store, key, bundle.supplement)
     with store.writing():
@@ -258,20 +258,20 @@ def _refusals(kept: Core, trace: Trace, edit: Edit | None) -> dict[str, str]:
     return said
 
 
-_PARTS = {"control": "the answers of control", "edited": "the answers of the edited arm"}
+_PARTS = {"control": "the control samples", "edited": "the edited samples"}
 
 
 def differences(kept: Result, made: Result) -> Iterator[str]:
     """A phrase for every place where a result differs from the one that was kept."""
     if type(kept) is not type(made):
-        yield "what was replayed"
+        yield "the replay's terms"
         return
     held_in = "steps" if isinstance(kept, FreeCore) else "rows"
     yield from (f"its {part}" for part in _parts(kept, made) if part != held_in)
     before, after = _places(kept), _places(made)
     for place in dict.fromkeys((*before, *after)):
         if place not in before or place not in after:
-            yield f"{place}, which only one of them has"
+            yield f"{place}, in only one of them"
         else:
             yield from (f"{place}: {part}" for part in _parts(before[place], after[place]))
 

@@ -100,7 +100,7 @@ def gathered(store: Store, result: Result, terms: Terms = BARE) -> Bundle:
         found |= answers.get_all(store, wanted, server)
     gone = next((place for key, place in wanted.items() if key not in found), None)
     if gone is not None:
-        raise BadBundle(f"an answer of {gone} is not stored any more", "replay it again")
+        raise BadBundle(f"a response of {gone} is no longer stored", "Try: arc replay again")
     return Bundle(
         tape=recorded(store, masked.trace),
         content=content_digest(store, masked.trace),
@@ -169,7 +169,7 @@ def decoded(archive: Archive) -> Bundle:
     )
     for name, fits in _fits(bundle, said, members[RESULT]):
         if not fits:
-            raise BadBundle(f"{name} does not fit the rest of the bundle")
+            raise BadBundle(f"{name} does not match the rest of the bundle")
     return bundle
 
 
@@ -310,15 +310,15 @@ class Archive:
     def __init__(self, data: bytes) -> None:
         # A directory of a million entries is small on disk and large in memory: count, then parse.
         if data.count(_ENTRY) > 2 * MAX_MEMBERS:
-            raise BadBundle("holds more than a bundle does")
+            raise BadBundle("too many files for a bundle")
         try:
             self._zip = zipfile.ZipFile(io.BytesIO(data))
         except _BROKEN as error:
-            raise BadBundle("is no bundle: not a whole zip file") from error
+            raise BadBundle("not a bundle: not a complete zip file") from error
         self.names = tuple(entry.filename for entry in self._zip.infolist())
         twice = next((name for name in self.names if self.names.count(name) > 1), None)
         if twice is not None:
-            raise BadBundle(f"{twice} stands in it twice")
+            raise BadBundle(f"{twice} occurs twice")
 
     def read(self, name: str, limit_bytes: int) -> bytes:
         """A member that is no larger than the limit, however small it is packed."""
@@ -327,14 +327,14 @@ class Archive:
         entry = self._zip.getinfo(name)
         plain = entry.compress_type in (zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED)
         if entry.flag_bits & _ENCRYPTED or not plain:
-            raise BadBundle(f"{name} is encrypted, or packed in a way that no bundle is")
+            raise BadBundle(f"{name} is encrypted, or compressed by an unsupported method")
         try:
             with self._zip.open(entry) as stream:
                 data = stream.read(limit_bytes + 1)
         except _BROKEN as error:
-            raise BadBundle(f"{name} is damaged: it cannot be unpacked") from error
+            raise BadBundle(f"{name} is damaged: cannot be unpacked") from error
         if len(data) > limit_bytes:
-            raise BadBundle(f"{name} is larger than the {limit_bytes} bytes it may have")
+            raise BadBundle(f"{name} is larger than the limit of {limit_bytes} bytes")
         return data
 
 
@@ -387,15 +387,18 @@ def opened(archive: Archive) -> Manifest:
     data = archive.read(NAME, MAX_MANIFEST_BYTES)
     versions = value(data, NAME, _Versions)
     if versions.format != FORMAT:
-        raise BadBundle(f"is {versions.format}, this arc reads {FORMAT}", "upgrade arc")
+        raise BadBundle(
+            f"format {versions.format} is not supported: this arc reads {FORMAT}",
+            "Try: a newer arc",
+        )
     theirs = versions.engine
     ours = ENGINES.get(str(theirs.get("result")), {"result": " or ".join(ENGINES)})
     for name in dict.fromkeys((*ours, *theirs)):
         if theirs.get(name) != ours.get(name):
             raise BadBundle(
-                f"was made by an engine of {name} {theirs.get(name)}, this one has"
+                f"was made by an engine with {name} {theirs.get(name)}, this one has"
                 f" {ours.get(name)}",
-                "only the engine that made it comes to the same digest",
+                "Only an engine of the same version gives the same digest",
             )
     return value(data, NAME, Manifest)
 
@@ -409,13 +412,13 @@ def manifest_members(
         if name == NAME:
             continue
         if name not in known:
-            raise BadBundle(f"{name!r} is nothing that a bundle holds")
+            raise BadBundle(f"{name!r} is not part of a bundle")
         if name not in manifest.members:
             raise BadBundle(f"{name} is not in the manifest")
         told = manifest.members[name]
         data = archive.read(name, told.bytes)
         if member(data) != told:
-            raise BadBundle(f"{name} is not what was written: its SHA-256 differs")
+            raise BadBundle(f"{name} was changed: its SHA-256 differs")
         yield name, data
 
 

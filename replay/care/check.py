@@ -32,7 +32,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     where: str
 
 
-DISAGREES = "its bytes disagree with its digest"
+DISAGREES = "content does not match its digest"
 _LEAST_ROW_BYTES = 16
 """Of a row that has a digest."""
 _MOST_TRACES = 3
@@ -59,8 +59,8 @@ def _rows(db: sqlite3.Connection, sql: str) -> Iterator[tuple[Any, ...]]:
     for number, row in enumerate(db.execute(sql)):
         if number * _LEAST_ROW_BYTES > size:
             raise StoreDamaged(
-                f"{_path(db)}: is damaged: a table has more rows than the file has room for",
-                "`arc db recover` saves what is left",
+                f"{_path(db)}: is damaged: a table has more rows than the file can hold",
+                "Try: arc db recover",
             )
         yield row
 
@@ -176,9 +176,7 @@ def span_rows(db: sqlite3.Connection, trace: int) -> list[tuple[dict[str, Any], 
 def coherence(trace: Trace) -> Iterator[Finding]:
     """What the tape of a trace does not hold together."""
     for call in trace.loose:
-        yield _note(
-            trace, f"{call.name} {call.call_id or ''}".strip(), "no model call asked for it"
-        )
+        yield _note(trace, f"{call.name} {call.call_id or ''}".strip(), "no model call made it")
     for step in trace.steps:
         for act in step.acts:
             if act.observation is None:
@@ -211,7 +209,7 @@ def kept(store: Store) -> Iterator[Finding]:
     db = store.db
     for table in beside_the_tape(db):
         for row in broken_rows(db, table):
-            yield damage(name(table, known_of(db, table, row), row), "it cannot be read any more")
+            yield damage(name(table, known_of(db, table, row), row), "unreadable")
     for table, digest in broken_digests(db):
         yield damage(name(table, {"digest": digest}))
 
@@ -342,7 +340,7 @@ def health(store: Store) -> Health:
     except database_errors() as error:
         raise StoreUnusable(
             f"{store.path}: is damaged: {error}",
-            "`arc db verify` says what is lost, `arc db recover` saves the rest",
+            "Try: arc db verify, to list what is lost; arc db recover, to save the rest",
         ) from error
 
 

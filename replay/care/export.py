@@ -73,7 +73,7 @@ def export(
             size = put_in_place(part, target)
         except OSError as error:
             raise StoreUnusable(
-                f"{target}: cannot be written: {error.strerror}", "name a place that can be"
+                f"{target}: cannot be written: {error.strerror}", "Try: another path"
             ) from error
     return Exported(
         path=str(target),
@@ -302,7 +302,7 @@ def _json(value: Raw, kind: Any) -> Any:
     return msgspec.json.decode(value, type=kind)
 
 
-_OTHERWISE = "its digest is of something else"
+_OTHERWISE = "content does not match its digest"
 
 
 # --- the rows of each table
@@ -444,7 +444,7 @@ class NoteRow(Row, frozen=True, kw_only=True, tag="note"):
     value: Raw
 
     def wrong(self) -> str | None:
-        return super().wrong() or ("its name is arc's own" if self.name in OWN_SETTINGS else None)
+        return super().wrong() or ("name reserved by arc" if self.name in OWN_SETTINGS else None)
 
 
 ROWS: tuple[type[Row], ...] = (

@@ -105,11 +105,11 @@ class _Lines:
 
 
 def _no_export(display: str) -> BadExport:
-    return BadExport(f"{display}: is no export of arc", "`arc db export FILE` writes one")
+    return BadExport(f"{display}: not an arc export", "Try: arc db export FILE, to write one")
 
 
 def _bad(display: str, number: int, why: str) -> BadExport:
-    return BadExport(f"{display}: line {number}: {why}", "nothing of it was taken")
+    return BadExport(f"{display}: line {number}: {why}", "Nothing was imported")
 
 
 class _Check:
@@ -141,13 +141,15 @@ class _Check:
         if not self._last:
             raise _no_export(self._display)
         if not self._ended:
-            raise _bad(self._display, self._last, "is the last: the file is cut off here")
+            raise _bad(self._display, self._last, "truncated: no end marker")
 
     def _wrong(self, line: Line) -> str | None:
         if self._ended:
-            return "comes after the end"
+            return "follows the end marker"
         if isinstance(line, Head) and line.version != VERSION:
-            return f"is of version {line.version} of exports; this arc reads version {VERSION}"
+            return (
+                f"export version {line.version} is not supported: this arc reads version {VERSION}"
+            )
         if isinstance(line, End):
             self._ended = True
             return self._miscounted(line)
@@ -158,7 +160,7 @@ class _Check:
         for kind in sorted(found.keys() | end.records.keys()):
             known, counted = found.get(kind, 0), end.records.get(kind, 0)
             if known != counted:
-                return f"counts {counted} of {kind}, and there are {known}"
+                return f"end marker counts {counted} of {kind}, file has {known}"
         return None
 
     def _wrong_row(self, row: Row) -> str | None:
@@ -172,7 +174,7 @@ class _Check:
         self._digests.add(values.get("digest", ""))
         named = values.get(row.REFERS or "")
         if named is not None and named not in self._digests:
-            return f"{row.kind()}: its {row.REFERS} does not stand before it"
+            return f"{row.kind()}: its {row.REFERS} is missing before it"
         return None
 
 
@@ -224,7 +226,7 @@ class _Into:
         )
         run = self._runs.get(trace)
         if run is None:
-            raise BadExport(f"{source.display}: nothing says what it is", "nothing of it was taken")
+            raise BadExport(f"{source.display}: unknown record", "Nothing was imported")
         here = self._content(trace)
         if here is not None:
             self._came["same" if here == run.content else "left"][Recording.kind()] += 1

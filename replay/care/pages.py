@@ -55,7 +55,7 @@ class Pages:
     def __init__(self, path: Path, *, size: int | None = None, reserved: int = 0) -> None:
         self._raw = path.read_bytes() if path.stat().st_size == 0 else _mapped(path)
         if len(self._raw) < _SIZES[0]:
-            raise Damaged(1, "the file is shorter than a page")
+            raise Damaged(1, "file shorter than one page")
         self.size = size or _page_size(self._raw)
         log = path.with_name(path.name + "-wal")
         self._log = log.read_bytes() if log.exists() else b""
@@ -77,7 +77,7 @@ class Pages:
             return self._log[at : at + self.size]
         found = self._raw[(number - 1) * self.size : number * self.size] if number > 0 else b""
         if len(found) < self.size or number > self.count:
-            raise Damaged(number, "is not in the file")
+            raise Damaged(number, "missing from the file")
         return found
 
     def kind(self, number: int) -> int:
@@ -93,7 +93,7 @@ class Pages:
             number, depth = left.pop()
             try:
                 if number in seen or depth > _DEEPEST:
-                    raise Damaged(number, "stands twice in its tree")
+                    raise Damaged(number, "referenced twice in its b-tree")
                 seen.add(number)
                 if self.kind(number) in (LEAF_TABLE, LEAF_INDEX):
                     yield number
@@ -107,7 +107,7 @@ class Pages:
         """The pages below an interior page. Raises Damaged."""
         page, start, kind = self._head(number)
         if kind not in (INTERIOR_TABLE, INTERIOR_INDEX):
-            raise Damaged(number, "is of no kind that can stand in a tree")
+            raise Damaged(number, "not a b-tree page")
         below = [_int(page, cell, 4) for cell in self._cells(number, page, start + 12)]
         return [*below, _int(page, start + 8, 4)]
 
@@ -128,9 +128,9 @@ class Pages:
             except Damaged as damage:
                 yield damage
             except UnicodeDecodeError:
-                yield Damaged(number, "a text is none")
+                yield Damaged(number, "invalid text")
             except (IndexError, struct.error):
-                yield Damaged(number, "a row ends before its end")
+                yield Damaged(number, "truncated row")
 
     def overflow(self, number: int) -> Iterator[int]:
         """The pages that the rows of a page run over to, as far as they can be followed."""
@@ -182,9 +182,9 @@ class Pages:
         start = 100 if number == 1 else 0
         kind, many = page[start], _int(page, start + 3, 2)
         if kind not in (INTERIOR_INDEX, INTERIOR_TABLE, LEAF_INDEX, LEAF_TABLE):
-            raise Damaged(number, "is of no kind that can stand in a tree")
+            raise Damaged(number, "not a b-tree page")
         if pointers + 2 * many > self.usable:
-            raise Damaged(number, "counts more cells than it has room for")
+            raise Damaged(number, "more cells than fit")
         return [_int(page, pointers + 2 * each, 2) for each in range(many)]
 
     # --- rows
@@ -211,14 +211,14 @@ class Pages:
     def _payload(self, number: int, page: bytes, at: int, size: int, kind: int) -> bytes:
         local = self._local(size, kind)
         if size > self.count * self.size or at + local > self.usable:
-            raise Damaged(number, "a row is larger than its place")
+            raise Damaged(number, "row larger than its cell")
         if local == size:
             return page[at : at + size]
         parts, left = [page[at : at + local]], size - local
         following = _int(page, at + local, 4)
         while left > 0:
             if following == 0:
-                raise Damaged(number, "a row ends before its end")
+                raise Damaged(number, "truncated row")
             over = self.page(following)
             parts.append(over[4 : 4 + min(left, self.usable - 4)])
             left -= self.usable - 4
@@ -280,7 +280,7 @@ def _record(number: int, payload: bytes) -> Record:
     """The values of a row. Raises Damaged, or UnicodeDecodeError for a text that is none."""
     head, at = _varint(payload, 0)
     if head > len(payload):
-        raise Damaged(number, "the head of a row is longer than the row")
+        raise Damaged(number, "row header longer than the row")
     body, values = head, list[Value]()
     while at < head:
         kind, at = _varint(payload, at)
@@ -289,7 +289,7 @@ def _record(number: int, payload: bytes) -> Record:
             width = (kind - 12) // 2
         part = payload[body : body + width]
         if len(part) < width or kind in (10, 11):
-            raise Damaged(number, "a value ends before its end")
+            raise Damaged(number, "truncated value")
         body += width
         if kind == 0:
             values.append(None)
@@ -302,7 +302,7 @@ def _record(number: int, payload: bytes) -> Record:
         else:
             values.append(part.decode() if kind % 2 else part)
     if body != len(payload):
-        raise Damaged(number, "a row is longer than its values")
+        raise Damaged(number, "row longer than its values")
     return tuple(values)
 
 

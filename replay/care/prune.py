@@ -66,7 +66,7 @@ def removing(store: Store) -> Iterator[sqlite3.Connection]:
             with store.writing():
                 yield db
                 broken = db.execute("PRAGMA foreign_key_check").fetchone()
-                assert broken is None, f"a row of {broken[0]} lost what it refers to"
+                assert broken is None, f"a row of {broken[0]} refers to a deleted row"
         finally:
             db.execute("PRAGMA foreign_keys = ON")
 
@@ -139,9 +139,8 @@ def _empty_log(store: Store) -> None:
         busy, _, _ = store.db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     if busy:
         raise StoreBusy(
-            f"{store.path}: another process reads it, so that the bytes of what was removed are"
-            " still in its log",
-            "close `arc` everywhere else, then `arc db prune --yes` or `arc db scrub` erases them",
+            f"{store.path}: another process is reading it: the deleted bytes are still in its log",
+            "Try: close arc everywhere else, then arc db prune --yes or arc db scrub",
         )
 
 

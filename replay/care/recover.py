@@ -150,7 +150,7 @@ def _put_heads(db: sqlite3.Connection, lost: Iterable[Lost], found: Mended) -> N
             ),
         )
         if made.rowcount:
-            found.note(each.id, "what was known of it as a whole")
+            found.note(each.id, "its trace-level data")
     (found.nameless,) = db.execute(
         "SELECT count(*) FROM span WHERE trace NOT IN (SELECT id FROM trace)"
     ).fetchone()
@@ -342,9 +342,7 @@ def recover(
     meanwhile or has nothing of a database.
     """
     if os.path.lexists(into):
-        raise StoreUnusable(
-            f"{into}: is there already, and stays as it is", "--into names another file"
-        )
+        raise StoreUnusable(f"{into}: already exists", "Try: --into with another file")
     with _workshop(into) as folder:
         found, mended = _salvaged(path, folder / "rows.db", sets)
         begin_like(path, folder / "new.db")
@@ -360,7 +358,7 @@ def recover(
         try:
             os.link(folder / "new.db", into)
         except FileExistsError as error:
-            raise StoreUnusable(f"{into}: is there already, and stays as it is") from error
+            raise StoreUnusable(f"{into}: already exists") from error
         except OSError:  # a file system without links
             (folder / "new.db").rename(into)
     losses = msgspec.structs.replace(losses, traces=partial)
@@ -376,8 +374,8 @@ def _workshop(into: Path | None) -> Iterator[Path]:
             folder = undo.enter_context(made)
         except OSError as error:
             raise StoreUnusable(
-                f"{into and into.parent}: nothing can be written there: {error.strerror}",
-                "--into names another place",
+                f"{into and into.parent}: cannot be written: {error.strerror}",
+                "Try: --into with another path",
             ) from error
         with describe(folder):
             yield folder
@@ -452,7 +450,7 @@ def _write_traces(rows: Store, new: Store, mended: Mended) -> tuple[int, tuple[P
         if not lost and restored == content:
             whole += 1
             continue
-        lost = lost or {"something its digest spoke for": 1}
+        lost = lost or {"content covered by its digest": 1}
         partial.append(Partial(trace=key, title=title, task=task, lost=lost))
         _mark(new, key, partial[-1])
     return whole, tuple(partial)

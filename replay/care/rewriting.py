@@ -52,14 +52,14 @@ def require(file: Path, *, encrypted: bool) -> None:
     """Raises ArcError where the file is not so, StoreUnusable where no driver is installed: before
     anybody is asked for a key."""
     if encrypted and encryption.salt_of(file) is None:
-        raise ArcError(f"{file}: is not encrypted", "`arc db encrypt` does that")
+        raise ArcError(f"{file}: is not encrypted", "Try: arc db encrypt")
     if not encrypted and encryption.salt_of(file) is not None:
-        raise ArcError(f"{file}: is encrypted already", "`arc db rekey` gives it another key")
+        raise ArcError(f"{file}: is already encrypted", "Try: arc db rekey, to change the key")
     encryption.driver(file)
 
 
 def encrypt(file: Path, key: str, kept: Kept | None = None) -> Rewritten:
-    """Encrypt a plain database. Raises ArcError where it is encrypted already."""
+    """Encrypt a plain database. Raises ArcError where it is already encrypted."""
     require(file, encrypted=False)
     return _rewritten(file, None, encryption.fit(key), kept)
 
@@ -141,15 +141,15 @@ def _progress(file: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StoreUnusable(f"{file}: was left as it is: {error.strerror}") from error
+        raise StoreUnusable(f"{file}: nothing was changed: {error.strerror}") from error
     except database_errors() as error:
         said = unusable(error, file)
         if said is None:
             raise
         if isinstance(said, StoreBusy):
             said = StoreBusy(
-                f"{file}: another process has it open: it was left as it is",
-                "close `arc` everywhere else, then do it again",
+                f"{file}: in use by another process: nothing was changed",
+                "Try: close arc everywhere else, then run it again",
             )
         raise said from error
 
@@ -201,8 +201,8 @@ def _compared(source: sqlite3.Connection, file: Path) -> tuple[int, int]:
         counts += rows
     if not same:
         raise StoreUnusable(
-            f"{file}: the copy is not what was copied: the database was left as it is",
-            "look at the disk, then do it again",
+            f"{file}: the copy differs from the original: nothing was changed",
+            "Try: check the disk, then run it again",
         )
     return len(tables), counts
 
@@ -274,8 +274,8 @@ class SealedPages(Pages):
         self._kept = lru_cache(_KEPT_PAGES)(self._opened)
         if not any(map(self._opens, range(1, min(self.count, _TRIED_PAGES) + 1))):
             raise StoreUnusable(
-                f"{path}: {found.where} opens none of its pages",
-                "give the right one; where it is that, the beginning of the file is gone, and"
+                f"{path}: {found.where} does not decrypt any page",
+                "Try: another key. If this is the right key, the start of the file is lost, and"
                 " nothing can be read without it",
             )
         encryption.remember(salt, found.key)
@@ -297,7 +297,7 @@ class SealedPages(Pages):
         sealed = raw[begin : end + START_BYTES] + number.to_bytes(4, "little")
         seal = hmac.digest(self._seal, sealed, "sha512")
         if not hmac.compare_digest(seal, raw[end + START_BYTES : end + RESERVED_BYTES]):
-            raise Damaged(number, "is not as it was sealed")
+            raise Damaged(number, "does not match its authentication code")
         plain: bytes = self._aes(self._key, raw[end : end + START_BYTES], raw[begin:end])
         return MAGIC[:begin] + plain + raw[end:]
 
@@ -313,9 +313,9 @@ def _aes(path: Path) -> Any:
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
     except ModuleNotFoundError as error:
         raise StoreUnusable(
-            f"{path}: to read what is left of an encrypted database needs cryptography, which is"
-            " not installed",
-            "install it: pip install 'arc-tui[crypt]'",
+            f"{path}: recovering an encrypted database needs the package cryptography, which"
+            " is not installed",
+            "Try: pip install 'arc-tui[crypt]'",
         ) from error
 
     def plain(key: bytes, start: bytes, cipher: bytes) -> bytes:

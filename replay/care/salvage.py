@@ -54,12 +54,13 @@ def salvage(path: Path, into: Path, sets: Sequence[Migrations]) -> Salvage:
             begin_like(path, into)
             found = _read(path, pages, into, sets)
     except Damaged as damage:
-        raise StoreUnusable(f"{path}: nothing can be read of it: {damage.why}") from damage
+        raise StoreUnusable(f"{path}: nothing readable: {damage.why}") from damage
     except OSError as error:
         raise StoreUnusable(f"{path}: cannot be read: {error.strerror}") from error
     if _state(path) != before:
         raise StoreUnusable(
-            f"{path}: is being written", "end what writes it (another arc), then try again"
+            f"{path}: another process is writing to it",
+            "Try: close the other arc, then run it again",
         )
     return found
 
@@ -73,7 +74,7 @@ def _state(path: Path) -> list[tuple[int, int]]:
 def _read(path: Path, pages: Pages, into: Path, sets: Sequence[Migrations]) -> Salvage:
     found, seen = Salvage(), set[int]()
     if pages.log_cut:
-        found.damaged["the log beside the file"] = (1, "what it says later is not used")
+        found.damaged["the write-ahead log"] = (1, "later entries are not used")
     roots = _roots(pages, found, seen)
     connection = connect(into)
     try:
@@ -238,14 +239,14 @@ def _put_tree(
             _hurt(found, table, leaf)
             continue
         if pages.kind(leaf) != LEAF_TABLE:
-            _hurt(found, table, Damaged(leaf, "is no page of a table"))
+            _hurt(found, table, Damaged(leaf, "not a table page"))
             continue
         seen.update(pages.overflow(leaf))
         for row in pages.rows(leaf):
             if isinstance(row, Damaged):
                 _hurt(found, table, row)
             elif not _put(connection, table, row):
-                _hurt(found, table, Damaged(leaf, "a row is none of this table"))
+                _hurt(found, table, Damaged(leaf, "row of another table"))
 
 
 def _hurt(found: Salvage, table: Table, damage: Damaged) -> None:

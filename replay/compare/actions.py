@@ -36,14 +36,14 @@ VERSION = 1
 """Of the rules below; part of every replay's digest."""
 
 RULES = """\
-An action is the calls of an answer; where it calls nothing, its text.
+An action is the tool calls of a response; without calls, its text.
 Arguments are compared as JSON: key order is free, 1 equals 1.0, true is not 1, lists keep order.
-An argument left out equals the default its schema gives.
-Calls made in parallel are a set: their order is noted and is no difference.
-Text beside calls is not compared. Final texts are the same when their words are, letter case,
-punctuation around them and white space aside; other words may mean the same: nobody can tell.
-An answer that was cut off, refused or failed, and a call that hangs on a masked value, says
-nothing either way."""
+A missing argument equals the default in the tool's schema.
+Parallel calls are compared as a set: their order is noted, but is no difference.
+Text beside calls is not compared. Final texts are equal when their words are, ignoring letter case,
+surrounding punctuation and whitespace; otherwise they are reworded, and the meaning is unknown.
+A response that was cut off, refused or failed is not comparable, nor is a call that depends on a
+masked value."""
 
 DifferenceKind: TypeAlias = Literal[
     "kind", "gave_up", "extra", "tool", "calls", "args", "order", "text", "stop"
@@ -108,7 +108,7 @@ def compare(
     """
     cut = first.cut or second.cut
     if cut is not None:
-        whose = "the recorded answer was" if first.cut else "the answer was"
+        whose = "the recorded response was" if first.cut else "the response was"
         return _unclear(first, second, ("stop",), f"{whose} {cut}")
     if not first.calls and not second.calls:
         return _compare_texts(first, second)
@@ -153,7 +153,7 @@ def _unclear(
 def _masked(first: Action, second: Action, found: Difference, rules: Rules) -> Difference:
     """A difference that hangs on a masked value says nothing: nobody saw the value."""
     if found.same is False and any(_is_masked(call, rules) for call in first.calls + second.calls):
-        return _unclear(first, second, found.kinds, "a call hangs on a masked value")
+        return _unclear(first, second, found.kinds, "a call depends on a masked value")
     return found
 
 
@@ -170,7 +170,7 @@ def _compare_texts(first: Action, second: Action) -> Difference:
         return _differs(first, second, ("text",))
     if bare_words(first.text) == bare_words(second.text):
         return Difference(same=True, phrase=first.phrase, brief=first.brief)
-    return _unclear(first, second, ("text",), "in other words")
+    return _unclear(first, second, ("text",), "reworded")
 
 
 def bare_words(text: str) -> list[str]:

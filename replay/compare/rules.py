@@ -65,7 +65,7 @@ def steps(path: str) -> Steps:
     while rest:
         match = _STEP.match(rest)
         if match is None:
-            raise ValueError(f"{rest!r} is no step of a path")
+            raise ValueError(f"{rest!r} is not a valid path part")
         found.append(_step(match))
         rest = rest[match.end() :]
     return tuple(found)
@@ -227,11 +227,11 @@ def bound(text: str) -> tuple[Fraction, bool]:
     """
     found = _BOUND.fullmatch(text)
     if found is None:
-        raise ValueError(f"{text!r} is no tolerance such as 0.01 or 1%")
+        raise ValueError(f"{text!r} is not a tolerance such as 0.01 or 1%")
     relative = found["percent"] == "%"
     most = Fraction(found["number"]) / (100 if relative else 1)
     if relative and most > 1:
-        raise ValueError(f"{text!r} is more than the larger number itself")
+        raise ValueError(f"{text!r} exceeds 100 %")
     return most, relative
 
 
@@ -262,17 +262,17 @@ _VALUES: dict[How, Callable[[str], object]] = {
 """The rules that take a value, and what raises ValueError where it is no such value."""
 
 _LINES: dict[How, str] = {
-    "ignore": "does not count",
-    "casefold": "letter case does not count",
-    "trim": "outer white space and runs of it do not count",
-    "path": "a file path: ., //, .. and a closing slash do not count",
-    "set": "the order of the list does not count",
-    "tolerance": "numbers no more than {} apart are the same",
-    "regex": "texts that match {} are the same where its groups are",
-    "date": "dates and instants are the same however they are written",
-    "json": "a text that holds JSON counts as what it holds",
+    "ignore": "ignored",
+    "casefold": "letter case ignored",
+    "trim": "whitespace at the ends and its amount ignored",
+    "path": "file path, normalised: ., //, .. and a trailing slash ignored",
+    "set": "list order ignored",
+    "tolerance": "numbers within {} are equal",
+    "regex": "texts matching {} are equal when its groups are",
+    "date": "dates and times compared by value, not format",
+    "json": "JSON strings compared as JSON",
 }
-_EXAMPLE = "write TOOL.PATH=HOW, as in refund_order.amount=tolerance:0.01"
+_EXAMPLE = "Try: TOOL.PATH=HOW, as in refund_order.amount=tolerance:0.01"
 _WHERE = re.compile(rf"(?P<tool>\*|{NAME})(?P<path>\..+|\[.+)?", re.DOTALL)
 _RULE = re.compile(r'(?P<where>(?:"(?:[^"\\]|\\.)*"|[^="])*)=(?P<what>.*)', re.DOTALL)
 
@@ -342,20 +342,22 @@ def rules_from(texts: Sequence[str]) -> Rules:
 def _rule(text: str) -> PathRule:
     halves = _RULE.fullmatch(text)
     if halves is None:
-        raise BadRule(f"comparison rule {text!r}: says not how to compare", _EXAMPLE)
+        raise BadRule(f"comparison rule {text!r}: comparison missing", _EXAMPLE)
     place = halves["where"].strip()
     where = _WHERE.fullmatch(place)
     if where is None:
-        raise BadRule(f"comparison rule {text!r}: {place!r} is no TOOL or TOOL.PATH", _EXAMPLE)
+        raise BadRule(f"comparison rule {text!r}: {place!r} is not TOOL or TOOL.PATH", _EXAMPLE)
     said, colon, value = halves["what"].partition(":")
     how = _how(text, said.strip())
     if (how in _VALUES) != bool(colon):
-        takes = "takes a value" if how in _VALUES else "takes no value"
+        takes = "needs a value" if how in _VALUES else "takes no value"
         raise BadRule(f"comparison rule {text!r}: {how} {takes}", _EXAMPLE)
     try:
         tool = named(where["tool"].rstrip())
     except ValueError as error:
-        raise BadRule(f"comparison rule {text!r}: the tool is no JSON text: {error}") from error
+        raise BadRule(
+            f"comparison rule {text!r}: the tool is not a valid JSON string: {error}"
+        ) from error
     path = (where["path"] or "").removeprefix(".")
     return PathRule(tool=tool, path=path, how=how, value=value)
 
@@ -365,7 +367,7 @@ def _how(text: str, word: str) -> How:
     for each in known:
         if each == word:
             return each
-    raise BadRule(f"comparison rule {text!r}: no way to compare {word!r}", meant(word, known))
+    raise BadRule(f"comparison rule {text!r}: unknown comparison {word!r}", meant(word, known))
 
 
 Open: TypeAlias = tuple[tuple[PathRule, Steps], ...]

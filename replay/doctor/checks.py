@@ -62,7 +62,7 @@ def model_checks() -> Iterator[Check]:
         yield _model("server", "fail", error.message, error.hint)
         return
     local = protocol.is_local(base_url)
-    where = "this machine" if local else "leaves this machine with --live"
+    where = "this machine" if local else "data leaves this machine with --live"
     yield _model("server", "ok", f"{protocol.address(base_url)} ({where})")
     yield _key(local)
     yield _proxies(local)
@@ -88,7 +88,7 @@ def _package(name: str) -> Check:
     try:
         return _machine(name, "ok", metadata.version(name))
     except metadata.PackageNotFoundError:
-        return _machine(name, "fail", "not installed", "install arc again, in its own environment")
+        return _machine(name, "fail", "not installed", "Try: reinstall arc in its own environment")
 
 
 def _key(local: bool) -> Check:
@@ -96,26 +96,26 @@ def _key(local: bool) -> Check:
     if known:
         return _model("key", "ok", f"{' and '.join(known)} set")
     if local:
-        return _model("key", "ok", "none set, and a server on this machine needs none")
-    said = f"neither {' nor '.join(KEYS)} is set; the SDK's own log-in may still have one"
-    return _model("key", "unknown", said, f"live calls need one: set {KEYS[0]}")
+        return _model("key", "ok", "not set; a local server needs none")
+    said = f"{' and '.join(KEYS)} not set; the SDK may have its own login"
+    return _model("key", "unknown", said, f"--live needs a key. Try: export {KEYS[0]}=…")
 
 
 def _proxies(local: bool) -> Check:
     """By their kinds alone: an address of a proxy may hold a password."""
     known = sorted(set(getproxies_environment()) - {"no"})
     if not known:
-        return _model("proxies", "ok", "none set")
+        return _model("proxies", "ok", "not set")
     said = f"set for {', '.join(known)}"
     if local:
-        return _model("proxies", "ok", f"{said}; calls to this machine go past them")
-    return _model("proxies", "ok", f"{said}; live calls go through them")
+        return _model("proxies", "ok", f"{said}; calls to this machine bypass them")
+    return _model("proxies", "ok", f"{said}; live calls use them")
 
 
 def _kill() -> Check:
     why, named = protocol.killed(), os.environ.get(protocol.VARIABLE)
     if why is not None:
-        return _model("kill file", "warn", f"no live call is made: {why}", f"rm {named}")
+        return _model("kill file", "warn", f"live calls are stopped: {why}", f"rm {named}")
     said = (
         f"{protocol.VARIABLE} names {named}, not there"
         if named
@@ -142,7 +142,7 @@ def database_checks(path: Path, open_store: Callable[[Path], Store]) -> Iterator
             yield _mode(path)
         yield from _content(path, open_store)
     else:
-        said = f"{path}: not there yet; the first import makes it"
+        said = f"{path}: not created yet. Try: arc import"
         yield _check("file", "ok", said)
     yield _room(path)
     yield _left(path)
@@ -156,7 +156,7 @@ def _sqlite() -> Check:
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         oldest = ".".join(map(str, OLDEST_SQLITE))
         said = f"{sqlite3.sqlite_version} is older than {oldest}"
-        return _check("SQLite", "fail", said, "use a Python that brings a newer one")
+        return _check("SQLite", "fail", said, "Try: a Python with a newer SQLite")
     return _check("SQLite", "ok", sqlite3.sqlite_version)
 
 
@@ -169,9 +169,9 @@ def _file(path: Path) -> Check:
 def _mode(path: Path) -> Check:
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & 0o077:
-        said = f"{mode:04o}: others of this machine may read it"
-        return _check("mode", "warn", said, f"chmod 600 {path}")
-    return _check("mode", "ok", f"{mode:04o}: yours alone")
+        said = f"{mode:04o}: readable by other users of this machine"
+        return _check("mode", "warn", said, f"Try: chmod 600 {path}")
+    return _check("mode", "ok", f"{mode:04o}: private")
 
 
 def _content(path: Path, open_store: Callable[[Path], Store]) -> Iterator[Check]:
@@ -187,29 +187,29 @@ def _content(path: Path, open_store: Callable[[Path], Store]) -> Iterator[Check]
     yield _check(
         "content",
         "ok",
-        f"{found.traces} runs, {found.replays} replays, {found.answers} answers kept,"
+        f"{found.traces} runs, {found.replays} replays, {found.answers} cached responses,"
         f" {found.batches} batches not fetched",
     )
 
 
 def _pages(found: Pages) -> Check:
     if found.damage:
-        advice = "`arc db verify` says what is lost, `arc db recover` saves the rest"
+        advice = "Try: arc db verify, to list what is lost; arc db recover, to save the rest"
         return _check("pages", "fail", f"damaged: {'; '.join(found.damage)}", advice)
-    return _check("pages", "ok", "whole (`arc db verify` checks the content too)")
+    return _check("pages", "ok", "OK. arc db verify checks the content too")
 
 
 def _journal(found: Pages) -> Check:
     if found.journal != "wal":
-        said = f"{found.journal}: a reader and a writer wait for each other"
-        return _check("journal", "warn", said, "keep the database on a local disk")
+        said = f"{found.journal}: readers and writers block each other"
+        return _check("journal", "warn", said, "Try: keep the database on a local disk")
     return _check("journal", "ok", "write-ahead")
 
 
 def _left(path: Path) -> Check:
     """What processes that were killed left, which is removed."""
     removed = files.sweep(path.absolute().parent)
-    said = f"removed what a killed process left: {', '.join(map(str, removed))}"
+    said = f"removed leftovers of a killed process: {', '.join(map(str, removed))}"
     return _check("leftovers", "ok", said if removed else "none")
 
 
@@ -219,7 +219,7 @@ def _room(path: Path) -> Check:
     if free >= SCARCE_BYTES:
         return _check("disk", "ok", f"{_bytes(free)} free")
     status: Health = "warn" if free >= NEXT_TO_NONE_BYTES else "fail"
-    return _check("disk", status, f"only {_bytes(free)} free", "make room on that disk")
+    return _check("disk", status, f"only {_bytes(free)} free", "Try: free space on that disk")
 
 
 def _bytes(size: int) -> str:

@@ -111,7 +111,7 @@ def checkup(desk: CheckContext) -> Iterator[Found]:
             if not tried:
                 raise
         for check in left:
-            assert refused is not None, f"{check} was tried and nothing came of it"
+            assert refused is not None, f"{check}: no result"
             yield Found(check=check, outcome="not run", finding=refused.message)
     if not tried:
         assert refused is not None
@@ -150,105 +150,105 @@ class Assumption(Struct, frozen=True, kw_only=True):
 ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         id="tool_ids",
-        says="calls and results under our own ids (`toolu_arc_0`, …) are accepted",
+        says="calls and results with arc's own ids (`toolu_arc_0`, …) are accepted",
         otherwise="no step after a tool call can be replayed",
     ),
     Assumption(
         id="results_then_text",
         says="several results in one user turn, and text after them, are accepted",
-        otherwise="steps with parallel calls, or where a user spoke beside results, are refused",
+        otherwise="steps with parallel calls, or with user text beside results, are rejected",
     ),
     Assumption(
         id="tool_gone",
-        says="a tool that the history calls need not be offered any more",
-        otherwise="an edit with `remove_tool` is refused at every step after a call of it",
+        says="a tool called earlier may be missing from the tools offered now",
+        otherwise="an edit with `remove_tool` is rejected at every step after a call of that tool",
     ),
     Assumption(
         id="system_after_user",
         says="a system message after a user's turn is accepted",
-        otherwise="recordings with one, and edits that insert one, are refused from there on",
+        otherwise="recordings with one, and edits that insert one, are rejected from that step on",
     ),
     Assumption(
         id="system_after_answer",
         says="a system message between an answer and the next user turn is accepted",
-        otherwise="recordings with one are refused from there on",
+        otherwise="recordings with one are rejected from that step on",
     ),
     Assumption(
         id="forced_choice",
         says="a forced `tool_choice` is accepted and obeyed",
-        otherwise="steps recorded with one cannot be asked of this model",
+        otherwise="steps recorded with one cannot be replayed on this model",
     ),
     Assumption(
         id="sampling",
-        says="`temperature` is refused for Claude models and taken for others",
-        otherwise="replay leaves out a recorded temperature that would have been obeyed, or is"
-        " refused at every step that was recorded with one",
+        says="`temperature` is rejected by Claude models and accepted by others",
+        otherwise="replay drops a recorded temperature that the model would use, or is rejected at"
+        " every step that was recorded with one",
     ),
     Assumption(
         id="stripped_thinking",
-        says="a turn whose thinking was taken out is accepted while its calls are pending",
+        says="a response without its thinking is accepted while its calls are pending",
         otherwise="runs recorded with thinking cannot be replayed on this model after a call",
     ),
     Assumption(
         id="bound_thinking",
-        says="thinking sent back behind an edited prompt is refused or dropped",
-        otherwise="here thinking could be kept; taking it out of every arm is no need, only a rule",
+        says="thinking sent back after an edited prompt is rejected or dropped",
+        otherwise="thinking could be kept: removing it from both arms would be optional",
     ),
     Assumption(
         id="token_count",
-        says="`count_tokens` agrees with the input that is billed, to within 2 %",
-        otherwise="a rebuilt request cannot be checked by its recorded number of tokens",
+        says="`count_tokens` matches the billed input within 2 %",
+        otherwise="a rebuilt request cannot be verified by its recorded token count",
     ),
     Assumption(
         id="prefix_cache",
-        says="a marked prefix is read from the cache by a repetition and by an extension of it",
+        says="a marked prefix is read from the prompt cache when repeated or extended",
         otherwise="replaying in ascending order costs several times its estimate",
     ),
     Assumption(
         id="batch",
-        says="a batch is taken and can be found again by its id",
+        says="a batch is accepted and can be retrieved by its id",
         otherwise="`--schedule batch` cannot be used here",
     ),
     Assumption(
         id="stream",
-        says="a limit above 16 000 tokens is answered as a whole stream",
+        says="a response limit above 16 000 tokens streams to the end",
         otherwise="steps recorded with a large `max_tokens` fail",
     ),
     Assumption(
         id="retry_after",
-        says="a busy server names its wait in `retry-after` or `retry-after-ms`",
-        otherwise="retries come too early or too late; limits of spending hold all the same",
-        untried="a rate limit cannot be provoked politely",
+        says="a busy server sends `retry-after` or `retry-after-ms`",
+        otherwise="retries come too early or too late; spending limits still hold",
+        untried="a rate limit cannot be triggered without abuse",
     ),
     Assumption(
         id="timeout_billing",
-        says="an answer that never arrives may be billed",
-        otherwise="budgets count calls that cost nothing",
-        untried="a bill is not seen from here",
+        says="a response that never arrives may be billed",
+        otherwise="budgets count calls that were free",
+        untried="billing data is not available to arc",
     ),
     Assumption(
         id="batch_discount",
-        says="an answer of a batch costs half its price",
+        says="a response in a batch costs half",
         otherwise="estimates and limits in USD are off for `--schedule batch`",
-        untried="a bill is not seen from here",
+        untried="billing data is not available to arc",
     ),
     Assumption(
         id="batch_cache",
-        says="requests of one batch seldom read each other's cached prefixes",
+        says="requests of one batch rarely share prompt-cache prefixes",
         otherwise="batches cost less than estimated",
         untried="a batch may take a day",
     ),
     Assumption(
         id="cache_timing",
-        says="a prefix can be read once the answer that wrote it has begun",
-        otherwise="asking the samples of a step together costs more than estimated",
-        untried="it would take many calls at once to tell",
+        says="a cached prefix is readable once the response that wrote it has started",
+        otherwise="running the samples of a step in parallel costs more than estimated",
+        untried="needs many parallel calls to test",
     ),
     Assumption(
         id="cache_floor",
-        says="prefixes under 512 to 4 096 tokens, by model, are not cached; 20 blocks are searched",
+        says="prefixes under 512 to 4 096 tokens, by model, are not cached; 20 blocks are read",
         otherwise="estimates for short or many-blocked prompts are off",
-        untried="it would take a series of prompts of every size",
+        untried="needs prompts of many sizes to test",
     ),
 )
 

@@ -81,14 +81,14 @@ def _token_count(desk: CheckContext) -> Iterator[Found]:
     try:
         counted = desk.count_tokens(body)
     except RequestRefused as refused:
-        yield fails(check, f"refused: {refused.message}")
+        yield fails(check, f"rejected: {refused.message}")
         return
     if counted is None:
-        yield fails(check, "this server counts no tokens")
+        yield fails(check, "the server has no token counting")
         return
     answer = tried(desk, body)
     if isinstance(answer, RequestRefused):
-        yield unclear(check, f"counted {counted}, but the request was refused: {answer.message}")
+        yield unclear(check, f"counted {counted}, but the request was rejected: {answer.message}")
         return
     billed = input_tokens(answer)
     said = f"counted {counted}, billed {billed}"
@@ -104,8 +104,8 @@ def _prefix_cache(desk: CheckContext) -> Iterator[Found]:
         desk.ask(with_cache_marker(body)) for body in (first, first, extended)
     )
     said = (
-        f"of {input_tokens(written)} tokens {used(written, _WRITTEN)} were written,"
-        f" {used(again, _READ)} read by the repetition, {used(longer, _READ)} by the extension"
+        f"of {input_tokens(written)} tokens {used(written, _WRITTEN)} written,"
+        f" {used(again, _READ)} read when repeated, {used(longer, _READ)} by the extension"
     )
     read = min(used(again, _READ), used(longer, _READ)) > 0
     yield holds("prefix_cache", said) if read else fails("prefix_cache", said)
@@ -115,7 +115,7 @@ def _prefix_cache_or_refusal(desk: CheckContext) -> Iterator[Found]:
     try:
         yield from _prefix_cache(desk)
     except RequestRefused as refused:
-        yield fails("prefix_cache", f"refused: {refused.message}")
+        yield fails("prefix_cache", f"rejected: {refused.message}")
 
 
 def _batch(desk: CheckContext) -> Iterator[Found]:
@@ -123,21 +123,21 @@ def _batch(desk: CheckContext) -> Iterator[Found]:
     try:
         sent = desk.send_batch(context.batched(desk.model))
     except RequestRefused as refused:
-        yield fails("batch", f"refused: {refused.message}")
+        yield fails("batch", f"rejected: {refused.message}")
         return
     if sent is None:
-        yield fails("batch", "this server takes no batches")
+        yield fails("batch", "the server has no batches")
         return
     name = sent.get("id")
     if not isinstance(name, str) or not name:
-        yield fails("batch", "taken, but without an id")
+        yield fails("batch", "accepted, but without an id")
         return
     found = desk.batch("GET", name)
     cancelled = _cancelled(desk, name)
     if found is None or found.get("id") != name:
-        yield fails("batch", "taken, and not found again by its id")
+        yield fails("batch", "accepted, but not retrieved by its id")
         return
-    yield holds("batch", f"taken, `{found.get('processing_status')}` when found again{cancelled}")
+    yield holds("batch", f"accepted, `{found.get('processing_status')}` when retrieved{cancelled}")
 
 
 def _cancelled(desk: CheckContext, name: str) -> str:
@@ -164,7 +164,7 @@ def accepted(check: str, body: Callable[[str], Body]) -> Probe:
     def run(desk: CheckContext) -> Iterator[Found]:
         answer = tried(desk, body(desk.model))
         if isinstance(answer, RequestRefused):
-            yield fails(check, f"refused: {answer.message}")
+            yield fails(check, f"rejected: {answer.message}")
         else:
             yield holds(check, f"accepted, answered with `{answer['stop_reason']}`")
 
@@ -174,11 +174,11 @@ def accepted(check: str, body: Callable[[str], Body]) -> Probe:
 def _forced(desk: CheckContext) -> Iterator[Found]:
     answer = tried(desk, context.forced(desk.model))
     if isinstance(answer, RequestRefused):
-        yield fails("forced_choice", f"refused: {answer.message}")
+        yield fails("forced_choice", f"rejected: {answer.message}")
     elif any(block.get("type") == "tool_use" for block in answer["content"]):
         yield holds("forced_choice", "accepted, and the tool was called")
     elif answer["stop_reason"] == "max_tokens":
-        yield unclear("forced_choice", "accepted, but the answer was cut before any call")
+        yield unclear("forced_choice", "accepted, but the response was cut before any call")
     else:
         yield fails("forced_choice", "accepted, but the tool was not called")
 
@@ -189,17 +189,17 @@ def _sampling(desk: CheckContext) -> Iterator[Found]:
     if not isinstance(answer, RequestRefused):
         yield (holds if expected else fails)("sampling", "accepted")
     elif "temperature" in answer.message:
-        yield (fails if expected else holds)("sampling", f"refused: {answer.message}")
+        yield (fails if expected else holds)("sampling", f"rejected: {answer.message}")
     else:
-        yield unclear("sampling", f"refused, perhaps for another reason: {answer.message}")
+        yield unclear("sampling", f"rejected, possibly for another reason: {answer.message}")
 
 
 def _streamed(desk: CheckContext) -> Iterator[Found]:
     answer = tried(desk, context.streamed(desk.model))
     if isinstance(answer, RequestRefused):
-        yield fails("stream", f"refused: {answer.message}")
+        yield fails("stream", f"rejected: {answer.message}")
     else:
-        yield holds("stream", f"put together whole, {used(answer, 'output_tokens')} tokens out")
+        yield holds("stream", f"complete stream, {used(answer, 'output_tokens')} tokens out")
 
 
 FORCED = Probe(("forced_choice",), _forced, lambda model: [context.forced(model)])
@@ -236,13 +236,13 @@ def _thought(desk: CheckContext) -> tuple[Body, Body] | str:
         asked = context.puzzle(desk.model, setting)
         answer = tried(desk, asked)
         if isinstance(answer, RequestRefused):
-            why = f"this model cannot be made to think: {answer.message}"
+            why = f"thinking cannot be enabled for this model: {answer.message}"
             continue
         kinds = {block.get("type") for block in answer["content"]}
         if not kinds & {*KINDS}:
-            return "the model did not think before it answered"
+            return "the model returned no thinking"
         if answer["stop_reason"] != "tool_use":
-            return "the model thought, and then called no tool"
+            return "the model returned thinking but no tool call"
         return asked, answer
     return why
 
@@ -252,7 +252,7 @@ def _stripped(desk: CheckContext, asked: Body, content: list[Body]) -> Found:
     check = CHECKS[0]
     answer = tried(desk, _without(_answered(asked, _as_replayed(content)), "thinking"))
     if isinstance(answer, RequestRefused):
-        return fails(check, f"refused: {answer.message}")
+        return fails(check, f"rejected: {answer.message}")
     return holds(check, f"accepted, answered with `{answer['stop_reason']}`")
 
 
@@ -261,18 +261,18 @@ def _bound(desk: CheckContext, asked: Body, content: list[Body]) -> Found:
     kept = _answered(asked, content)
     control = tried(desk, kept)
     if isinstance(control, RequestRefused):
-        return unclear(check, f"thinking is refused even where nothing changed: {control.message}")
+        return unclear(check, f"thinking is rejected even without an edit: {control.message}")
     edited = {"system": context.EDITED_SYSTEM}
     answer = tried(desk, {**kept, **edited})
     if isinstance(answer, RequestRefused):
-        return holds(check, f"refused: {answer.message}")
+        return holds(check, f"rejected: {answer.message}")
     bare = tried(desk, {**_answered(asked, _unthinking(content)), **edited})
     if isinstance(bare, RequestRefused):
-        return unclear(check, "accepted; whether it was dropped cannot be told")
+        return unclear(check, "accepted; unknown whether it was dropped")
     more = input_tokens(answer) - input_tokens(bare)
     if more > 0:
         return fails(check, f"accepted and counted: {more} tokens more than without it")
-    return holds(check, "dropped without a word: not a token more than without it")
+    return holds(check, "silently dropped: no extra input tokens")
 
 
 def _answered(asked: Body, content: list[Body]) -> Body:

@@ -265,11 +265,8 @@ def observation_edits(edit: Edit) -> Mapping[tuple[int, int], tuple[str, bool | 
     }
 
 
-RECORD = (
-    "Try: `arc attach` adds what the source did not record to this run;"
-    " `arc record` records it with the next one"
-)
-ATTACH = "add what the source did not record with `arc attach`, then edit that"
+RECORD = "Try: arc attach, to add it to this run; arc record, to log it in the next run"
+ATTACH = "Try: arc attach, to add it; then edit that"
 
 
 def meant(word: str, known: Iterable[str]) -> str:
@@ -322,15 +319,15 @@ def wanted(change: Change) -> str:
         case ReplaceText(target=target):
             return f"has {target}"
         case InsertMessage(index=index, role="assistant"):
-            return f"goes on after message {index}"
+            return f"continues after message {index}"
         case InsertMessage(index=index):
             return f"has message {max(index, 0)}"
         case SetObservation():
-            return f"carries the {_result(change)}"
+            return f"contains the {_result(change)}"
         case InjectConstraint(step=step) | SummariseBefore(step=step):
-            return f"goes on from step {step} as it was recorded"
+            return f"continues step {step} as recorded"
         case _:
-            return "can be edited so"
+            return "can take this edit"
 
 
 def _result(change: SetObservation) -> str:

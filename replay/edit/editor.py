@@ -166,8 +166,8 @@ def _refuse_calls(context: Context | None, where: str) -> None:
     """A conversation with calls cannot be sent where no tool is offered."""
     if context is not None and any(map(calls, context.messages())):
         raise BadEdit(
-            f"{where}: no tool would be offered, but the conversation calls some",
-            "leave one of them, or limit the replay to steps before the first call",
+            f"{where}: the edit removes all tools, but the conversation calls some",
+            "Try: keep one tool, or replay only steps before the first call",
         )
 
 
@@ -350,7 +350,7 @@ def together(parts: Sequence[Edit]) -> Edit | None:
         return parts[0] if parts else None
     threads = {part.thread for part in parts if part.thread is not None}
     if len(threads) > 1:
-        raise BadEdit(f"{parts[-1].name}: thread: another edit names another thread")
+        raise BadEdit(f"{parts[-1].name}: thread: two edits name different threads")
     return Edit(
         name=" + ".join(part.name for part in parts),
         changes=tuple(change for part in parts for change in part.changes),

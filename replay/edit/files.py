@@ -57,7 +57,7 @@ def from_files(system: Path | None, files: Sequence[Path]) -> Edit | None:
         names.append(read.name)
         threads.update([read.thread] if read.thread else [])
     if len(threads) > 1:
-        raise BadEdit(f"{files[-1]}: thread: another file names another thread")
+        raise BadEdit(f"{files[-1]}: thread: two files name different threads")
     thread = threads.pop() if threads else None
     return Edit(name=" + ".join(names), changes=tuple(changes), thread=thread) if names else None
 
@@ -77,11 +77,11 @@ def from_toml(text: str, where: str, name: str) -> Edit:
     refuse_unknown(document, ("name", "thread", "change"), where)
     tables = document.get("change")
     if not isinstance(tables, list) or not tables:
-        raise BadEdit(f"{where}: holds no [[change]] table")
+        raise BadEdit(f"{where}: no [[change]] table")
     changes = tuple(_change(table, f"{where}: change {at}") for at, table in enumerate(tables, 1))
     for key in ("name", "thread"):
         if not isinstance(document.get(key, ""), str):
-            raise BadEdit(f"{where}: {key}: must be a text")
+            raise BadEdit(f"{where}: {key}: must be a string")
     return Edit(name=document.get("name", name), changes=changes, thread=document.get("thread"))
 
 
@@ -91,7 +91,7 @@ def _change(table: Json, where: str) -> Change:
     kind = KINDS.get(str(table.get("kind")))
     if kind is None:
         given = table.get("kind")
-        said = "kind: is missing" if given is None else f"kind: no kind {given!r}"
+        said = "kind: is missing" if given is None else f"kind: unknown kind {given!r}"
         raise BadEdit(f"{where}: {said}", meant(str(given), KINDS))
     fields = [each.encode_name for each in structs.fields(kind)]
     refuse_unknown(table, ("kind", *fields), where)

@@ -94,23 +94,23 @@ def _aim(change: Change, edit: Edit, trace: Trace | None) -> ResolvedChange:
             change=change, context=context, first=step.index + 1, result=result, equals=equals
         )
     if context is None:
-        raise BadEdit(f"step {step.index}: no message of its conversation was recorded")
+        raise BadEdit(f"step {step.index}: no messages recorded")
     lead, cut = _cut(context, step.index) if isinstance(change, SummariseBefore) else (0, 0)
     return ResolvedChange(change=change, context=context, first=step.index, lead=lead, cut=cut)
 
 
 def _step(index: int, edit: Edit, trace: Trace | None) -> Step:
     if trace is None:
-        raise BadEdit(f"step {index} can only be found in a whole trace")
+        raise BadEdit(f"step {index} cannot be found without the whole trace")
     if not 0 <= index < len(trace.steps):
-        there = f"there are 0 to {len(trace.steps) - 1}" if trace.steps else "there is none"
-        raise BadEdit(f"the trace has no step {index}", there)
+        there = f"Steps: 0 to {len(trace.steps) - 1}" if trace.steps else "The trace has no steps"
+        raise BadEdit(f"no step {index} in the trace", there)
     step = trace.steps[index]
     thread = edit.thread or trace.steps[0].thread
     if step.thread != thread:
         raise BadEdit(
-            f"step {index} is one of thread {step.thread!r}, the edit is of thread {thread!r}",
-            f'with `thread = "{step.thread}"` it is of that one',
+            f"step {index} is in thread {step.thread!r}, the edit in thread {thread!r}",
+            f'Try: thread = "{step.thread}" in the edit',
         )
     return step
 
@@ -120,15 +120,15 @@ def _result(change: SetObservation, step: Step) -> tuple[Observation, int]:
     where, acts = f"step {step.index}", step.acts
     known = ", ".join(f"{at} {act.name}" for at, act in enumerate(acts))
     if not acts:
-        raise BadEdit(f"{where}: calls no tool, so nothing was returned to it")
+        raise BadEdit(f"{where}: no tool call, so no result to change")
     if change.call is None and len(acts) > 1:
-        raise BadEdit(f"{where}: makes {len(acts)} calls", f"say which with `call`: {known}")
+        raise BadEdit(f"{where}: makes {len(acts)} calls", f"Try: choose one with `call`: {known}")
     call = change.call or 0
     if not 0 <= call < len(acts):
-        raise BadEdit(f"{where}: has no call {call}", f"it makes: {known}")
+        raise BadEdit(f"{where}: no call {call}", f"Calls: {known}")
     found = acts[call].observation
     if found is None:
-        raise BadEdit(f"{where}: no result of call {call} ({acts[call].name}) was recorded")
+        raise BadEdit(f"{where}: result of call {call} ({acts[call].name}) not recorded")
     before = [act.observation for act in acts[:call] if act.observation is not None]
     equals = sum(each.block == found.block and each.message == found.message for each in before)
     return found, equals
@@ -144,9 +144,9 @@ def _cut(context: Context, step: int) -> tuple[int, int]:
     of_model = [at for at in clean if said[at].role == "assistant"]
     if not of_user and not of_model:
         raise BadEdit(
-            f"step {step}: its conversation has nothing that a summary could stand for",
-            "a summary takes the place of what was said before the last words of the user, or"
-            " before the last answer of the model",
+            f"step {step}: nothing to summarise before it",
+            "a summary replaces the messages before the last user message, or before the last"
+            " response of the model",
         )
     return lead, (of_user or of_model)[-1]
 
@@ -254,15 +254,15 @@ def wedged(before: Place | None, node: Context, behind: Behind, where: str) -> b
     speaks = node.message.role == "assistant"
     if speaks and before is not None and before.wedged and _waits(before.node):
         raise BadEdit(
-            f"{where}: a message before message {node.depth - 1} would part calls made together",
-            "insert it after their results",
+            f"{where}: a message before message {node.depth - 1} would separate parallel calls",
+            "Try: insert it after their results",
         )
     if behind and _waits(node):
         if any(message.role == "assistant" for _, message in behind):
             raise BadEdit(
-                f"{where}: a message of the assistant after message {node.depth - 1} would stand"
-                " between a call and its result",
-                "insert it after the result, or insert one of the user",
+                f"{where}: an assistant message after message {node.depth - 1} would separate"
+                " a call from its result",
+                "Try: insert it after the result, or insert a user message",
             )
         return True
     return before is not None and before.wedged and not speaks
@@ -292,27 +292,27 @@ def edit_problem(change: Change) -> EditProblem | None:
             target != "system" and change.tool is None and change.message is None
         ):
             return EditProblem(
-                f"target: {target!r} names no text", 'it is "system", "tool NAME" or "message N"'
+                f"target: unknown target {target!r}", 'Try: "system", "tool NAME" or "message N"'
             )
         case PatchSystem(text=text) | InjectConstraint(text=text) | SummariseBefore(text=text) if (
             not text.strip()
         ):
             return EditProblem("text: is empty")
         case SetTool(description=None, schema=None):
-            return EditProblem("changes nothing", "give it a description or a schema")
+            return EditProblem("changes nothing", "Try: add a description or a schema")
         case RenameTool(new=new) if not _TOOL_NAME.fullmatch(new):
             return EditProblem(
-                f"text: {new[:140]!r} cannot be the name of a tool",
-                "it takes 1 to 128 letters, digits, `_` and `-`",
+                f"text: {new[:140]!r} is not a valid tool name",
+                "1 to 128 letters, digits, `_` and `-`",
             )
         case InsertMessage():
             return _insertion_flaw(change)
         case SetMessage(index=number) | SummariseBefore(step=number) if number < 0:
-            return EditProblem("target: counts from 0")
+            return EditProblem("target: must be 0 or more")
         case InjectConstraint(step=int(number)) | SetObservation(step=number) if number < 0:
-            return EditProblem("target: counts from 0")
+            return EditProblem("target: must be 0 or more")
         case SetObservation(call=int(call)) if call < 0:
-            return EditProblem("call: counts from 0")
+            return EditProblem("call: must be 0 or more")
         case SetModel(model=model) if not model.strip():
             return EditProblem("text: is empty")
         case SetEffort(effort=effort) if effort not in EFFORTS:
@@ -323,11 +323,11 @@ def edit_problem(change: Change) -> EditProblem | None:
 
 def _insertion_flaw(change: InsertMessage) -> EditProblem | None:
     if change.index < -1:
-        return EditProblem("target: counts from 0", "-1 is before all others")
+        return EditProblem("target: must be 0 or more", "-1 inserts before all messages")
     if change.role not in ROLES:
-        return EditProblem(f"role: no role {change.role!r}", meant(change.role, ROLES))
+        return EditProblem(f"role: unknown role {change.role!r}", meant(change.role, ROLES))
     if not change.text.strip():
         return EditProblem("text: is empty")
     if change.index < 0 and change.role == "assistant":
-        return EditProblem("role: no message of the assistant can open a conversation")
+        return EditProblem("role: a conversation cannot start with an assistant message")
     return None

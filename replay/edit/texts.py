@@ -38,7 +38,7 @@ def edited_system(change: PromptChange, system: Message | None, where: str) -> M
     """A message with the new text; the same object where the text does not change."""
     text = messages.text(system) if system is not None else ""
     if system is None and isinstance(change, (PatchSystem, ReplaceText)):
-        raise BadEdit(f"{where}: there is no system prompt to edit", ATTACH)
+        raise BadEdit(f"{where}: no system prompt to edit", ATTACH)
     edited = _edited(change, text, where)
     if edited == text:
         return system
@@ -75,12 +75,12 @@ def anchor_astray(change: ReplaceText, times: int, place: str, where: str) -> Ba
     shown = change.anchor if len(change.anchor) <= 60 else change.anchor[:59] + "…"
     if times:
         return BadEdit(
-            f"{where}: the anchor {shown!r} stands in {place} {times} times",
-            "quote more of the text around it",
+            f"{where}: anchor {shown!r} found {times} times in {place}",
+            "Try: quote more of the text around it",
         )
     return BadEdit(
-        f"{where}: the anchor {shown!r} is not in {place}",
-        "copy it from there, with its line breaks",
+        f"{where}: anchor {shown!r} not found in {place}",
+        "Try: copy it from the text, with its line breaks",
     )
 
 
@@ -108,9 +108,7 @@ def patched(text: str, patch: str, where: str) -> str:
     ]
     for number, ((at, hunk), (after, _)) in enumerate(pairwise(placed), 2):
         if after < at + len(hunk.before):
-            raise BadEdit(
-                f"{where}: hunk {number} of the patch stands before the end of hunk {number - 1}"
-            )
+            raise BadEdit(f"{where}: hunk {number} of the patch overlaps hunk {number - 1}")
     for at, hunk in reversed(placed):
         lines[at : at + len(hunk.before)] = hunk.after
     return "\n".join(lines) + ending
@@ -127,7 +125,7 @@ def hunks(patch: str, where: str) -> list[Hunk]:
     while rest:
         found.append(_hunk(rest, f"{where}: hunk {len(found) + 1} of the patch"))
     if not found:
-        raise BadEdit(f"{where}: the patch holds no hunk", "`diff -u OLD NEW` writes one")
+        raise BadEdit(f"{where}: no hunk in the patch", "Try: diff -u OLD NEW")
     return found
 
 
@@ -136,8 +134,8 @@ def _hunk(rest: list[str], where: str) -> Hunk:
     head = _HEAD.match(rest[0])
     if head is None:
         raise BadEdit(
-            f"{where}: {rest[0][:60]!r} is no hunk of a unified diff",
-            "a hunk begins with `@@ -LINE,COUNT +LINE,COUNT @@`; a patch is of one text",
+            f"{where}: {rest[0][:60]!r} is not a hunk of a unified diff",
+            "a hunk starts with `@@ -LINE,COUNT +LINE,COUNT @@`; a patch changes one text",
         )
     rest.pop(0)
     counts = tuple(1 if count is None else int(count) for count in head.groups())
@@ -154,7 +152,7 @@ def _hunk(rest: list[str], where: str) -> Hunk:
             after.append(line)
     if (len(before), len(after)) != counts:
         raise BadEdit(
-            f"{where}: has {len(before)} old and {len(after)} new lines, its head says"
+            f"{where}: {len(before)} old and {len(after)} new lines, but its header gives"
             f" {counts[0]} and {counts[1]}"
         )
     while rest and rest[0].startswith(_NO_LINE_END):
@@ -174,7 +172,7 @@ def _place(lines: list[str], hunk: Hunk, where: str) -> int:
     if not hunk.before:
         if not lines:
             return 0
-        raise BadEdit(f"{where} shows no line to find its place by", "`diff -U3` shows some")
+        raise BadEdit(f"{where}: no context lines", "Try: diff -U3")
     size = len(hunk.before)
     places = [
         at for at in range(len(lines) - size + 1) if tuple(lines[at : at + size]) == hunk.before
@@ -184,16 +182,16 @@ def _place(lines: list[str], hunk: Hunk, where: str) -> int:
     shown = next((line for line in hunk.before if line.strip()), "")[:60]
     if places:
         raise BadEdit(
-            f"{where}: its lines, from {shown!r} on, are in the text {len(places)} times",
-            "`diff -U9` shows more lines around a change",
+            f"{where}: lines from {shown!r} on found {len(places)} times in the text",
+            "Try: diff -U9, for more context lines",
         )
     raise BadEdit(
-        f"{where}: its lines, from {shown!r} on, are not in the text",
-        "the patch must have been made from the text as it was recorded",
+        f"{where}: lines from {shown!r} on not found in the text",
+        "Try: make the patch from the recorded text",
     )
 
 
-USE_OBSERVATION = "what a tool returned is changed by `set_observation`"
+USE_OBSERVATION = "Try: set_observation, to change a tool result"
 
 
 def edited_text(role: str, text: str) -> Message:
@@ -205,7 +203,7 @@ def edited_answer(message: Message, change: SetMessage, where: str) -> Message:
     """The message saying the new text, its calls and media kept; itself where nothing changes."""
     if results(message):
         raise BadEdit(
-            f"{where}: message {change.index} carries a tool result, not something said",
+            f"{where}: message {change.index} is a tool result, not text",
             USE_OBSERVATION,
         )
     if messages.text(message) == change.text:
@@ -224,7 +222,7 @@ def replaced(message: Message, change: ReplaceText, where: str) -> Message:
     texts = ["" if whole else _text_of(block) for block in blocks]
     times = sum(text.count(change.anchor) for text in texts)
     if times != 1:
-        error = anchor_astray(change, times, f"what {change.target} says", where)
+        error = anchor_astray(change, times, f"the text of {change.target}", where)
         raise BadEdit(error.message, USE_OBSERVATION) if results(message) else error
     edited = [
         _with_text(block, text.replace(change.anchor, change.text))
@@ -307,15 +305,15 @@ def edited_tools(
 ) -> tuple[Tool, ...]:
     """The tools after a change; the same object where it changes nothing."""
     if tools is None:
-        raise BadEdit(f"{where}: the tools offered were not recorded", ATTACH)
+        raise BadEdit(f"{where}: tool definitions not recorded", ATTACH)
     target = change.tool if isinstance(change, ReplaceText) else change.name
     names = [tool.name for tool in tools]
     if target not in names:
-        raise BadEdit(f"{where}: no tool {target!r} is offered", meant(str(target), names))
+        raise BadEdit(f"{where}: unknown tool {target!r}", meant(str(target), names))
     if isinstance(change, RemoveTool):
         return tuple(tool for tool in tools if tool.name != target)
     if isinstance(change, RenameTool) and change.new != target and change.new in names:
-        raise BadEdit(f"{where}: a tool {change.new!r} is offered already", "take another name")
+        raise BadEdit(f"{where}: tool {change.new!r} already exists", "Try: another name")
     edited = tuple(
         _toolset_edited(tool, change, where) if tool.name == target else tool for tool in tools
     )

@@ -70,7 +70,7 @@ def is_corrected(wrong: Wrong, run: FreeRun, trace: Trace, effects: Effects) -> 
             break
         acted = judge.acts(step.action, noticed=corrected is not None)
         if acted is not None:
-            return Corrected(outcome="acted", because=f"{acted} (answer {number})")
+            return Corrected(outcome="acted", because=f"{acted} (response {number})")
         if corrected is None:
             how = judge.corrects(step, step.action)
             if how is not None:
@@ -84,8 +84,10 @@ def is_corrected(wrong: Wrong, run: FreeRun, trace: Trace, effects: Effects) -> 
     if stop is not None and stop.status not in {"cap", "finished"}:
         return Corrected(outcome="unknown", because=stop.sentence)
     ended = stop is not None and stop.status == "finished"
-    how = "ends its turn" if ended else f"{WINDOW} answers pass"
-    undone = "making the right call" if wrong.kind == "step" else "using it or looking again"
+    how = "ends its turn" if ended else f"{WINDOW} responses pass"
+    undone = (
+        "making the right call" if wrong.kind == "step" else "using the value or reading it again"
+    )
     return Corrected(outcome="carried", because=f"{how} without {undone}")
 
 
@@ -109,7 +111,7 @@ class _Judge:
             if self._falsely(call):
                 return f"{call.tool} with {self._false}"
             if not noticed and self._only_now(call):
-                return f"{call.tool}, which the recording does not do"
+                return f"{call.tool}, not in the recording"
         if given.calls:
             return None
         if self._wrong.kind == "tool-error":
@@ -149,10 +151,10 @@ class _Judge:
             if found.text is not None and self._same(found.call):
                 yield "makes the call again"
             elif self._shows(found):
-                yield f"looks at it again by {found.call.tool}"
+                yield f"reads it again with {found.call.tool}"
         for true in self._wrong.true:
             if any(values.held_by(true, call.arguments) for call in given.calls):
-                yield f"goes by {bare_text(true)}"
+                yield f"uses the right value {bare_text(true)}"
             elif values.stands_in(true, given.text):
                 yield f"says {bare_text(true)}"
 
@@ -161,7 +163,7 @@ class _Judge:
         for found in step.found:
             about = effect_of(found.call, self._effects).reads and self._about(found.call)
             if found.text is None and (self._same(found.call) or about):
-                return "looks again, and the tape does not tell what it would have seen"
+                return "reads it again; no recorded result"
         return None
 
     def _shows(self, found: Found) -> bool:
@@ -272,7 +274,7 @@ def chosen(trace: Trace, kind: Kind, at: int | None = None) -> Wrong | NotPut:
         if not 0 <= at < len(trace.steps):
             raise no_step(at, len(trace.steps))
         return _at(trace, trace.steps[at], kind)
-    tried: Wrong | NotPut = NotPut("it has no step that an error could be put in at")
+    tried: Wrong | NotPut = NotPut("no step where an error can be injected")
     for step in order(trace):
         tried = _at(trace, step, kind)
         if isinstance(tried, Wrong):
@@ -304,24 +306,26 @@ def yours(trace: Trace, edit: Edit) -> Wrong:
     changes = [each for each in edit.changes if isinstance(each, SetObservation)]
     if len(changes) != 1 or len(edit.changes) != 1:
         raise BadEdit(
-            f"{edit.name}: an error is one change of kind set_observation",
-            "`arc replay --free --edit` goes on from any other edit",
+            f"{edit.name}: an injected error is one change of kind set_observation",
+            "Try: arc replay --free --edit, for any other edit",
         )
     (change,) = changes
     if not 0 <= change.step < len(trace.steps):
         raise no_step(change.step, len(trace.steps))
     step = trace.steps[change.step]
     if not step.acts:
-        raise BadEdit(f"step {step.index}: calls no tool, so nothing was returned to it")
+        raise BadEdit(f"step {step.index}: no tool call, so no result to change")
     if change.call is None and len(step.acts) > 1:
-        raise BadEdit(f"step {step.index}: makes {len(step.acts)} calls", "say which with `call`")
+        raise BadEdit(
+            f"step {step.index}: makes {len(step.acts)} calls", "Try: choose one with `call`"
+        )
     place = change.call or 0
     if place >= len(step.acts):
-        raise BadEdit(f"step {step.index}: has no call {place}")
+        raise BadEdit(f"step {step.index}: no call {place}")
     wrong = replaced(step, place, change.text, change.is_error)
     put(trace, wrong)
     if asked_after(trace, wrong) is None:
-        raise BadEdit(f"step {step.index}: the run ends there, and nobody would be asked after it")
+        raise BadEdit(f"step {step.index}: last step: no model call follows")
     return wrong
 
 
@@ -334,7 +338,7 @@ def _at(trace: Trace, step: Step, kind: Kind) -> Wrong | NotPut:
     if wrong is None:
         return NotPut(f"{where}: {_NONE[kind]}")
     if asked_after(trace, wrong) is None:
-        return NotPut(f"{where} is the last of its thread: nobody would be asked after it")
+        return NotPut(f"{where} is the last of its thread: no model call follows")
     try:
         put(trace, wrong)
     except BadEdit as error:
@@ -343,10 +347,10 @@ def _at(trace: Trace, step: Step, kind: Kind) -> Wrong | NotPut:
 
 
 _NONE: dict[Kind, str] = {
-    "observation": "no value of what it was answered can be made wrong: it says no date, amount,"
-    " status, id, number or name, or only what was asked by",
-    "tool-error": "no answer that worked was recorded",
-    "step": "no argument of its call can be made wrong",
+    "observation": "no value to corrupt in its result: no date, amount, status, id, number or name"
+    " that is not in the call itself",
+    "tool-error": "no successful result recorded",
+    "step": "no argument of its call to corrupt",
     "yours": "no result",
 }
 
@@ -402,9 +406,7 @@ def put(trace: Trace, wrong: Wrong) -> Trace:
         for step in trace.steps
     )
     if editor.unmet:
-        raise BadEdit(
-            f"step {wrong.step}: no later request of the recording carries on what it was answered"
-        )
+        raise BadEdit(f"step {wrong.step}: no later request of the recording contains its result")
     return structs.replace(trace, steps=steps)
 
 

@@ -88,13 +88,13 @@ def stubs_from_toml(text: str, where: str) -> tuple[Stub, ...]:
     refuse_unknown(document, ("stub",), where)
     tables = document.get("stub")
     if not isinstance(tables, list) or not tables:
-        raise BadEdit(f"{where}: holds no [[stub]] table")
+        raise BadEdit(f"{where}: no [[stub]] table")
     found: list[Stub] = []
     for at, table in enumerate(tables, 1):
         stub = _stub(table, f"{where}: stub {at}")
         for earlier, other in enumerate(found, 1):
             if stub.answers_same(other):
-                raise BadEdit(f"{where}: stub {at}: answers the same call as stub {earlier}")
+                raise BadEdit(f"{where}: stub {at}: same call as stub {earlier}")
         found.append(stub)
     return tuple(found)
 
@@ -120,7 +120,7 @@ def _stub(table: Json, where: str) -> Stub:
     except ValueError as error:
         raise BadEdit(
             f"{where}: {error}",
-            "tool and result are texts, arguments a table, is_error true or false",
+            "tool and result must be strings, arguments a table, is_error true or false",
         ) from error
 
 
@@ -159,10 +159,10 @@ VERSION = 2
 Rank: TypeAlias = Literal["exact", "edited", "stub", "guessed", "reused", "stale", "miss"]
 """How well an observation fits its call, best first."""
 
-NO_RESULT = "its result was not recorded"
-NOT_OFFERED = "it is not offered"
-ELSEWHERE = "it was recorded only at another moment"
-UNLIKE = "it was recorded without being offered"
+NO_RESULT = "result not recorded"
+NOT_OFFERED = "tool not offered"
+ELSEWHERE = "recorded only after different writes"
+UNLIKE = "recorded while the tool was not offered"
 
 
 class Terms(Struct, frozen=True, eq=False, kw_only=True):
@@ -365,7 +365,7 @@ class RecordedResults:
         found = self._from(entry, call, "stale")
         if self._terms.allow_stale:
             return found
-        why = f"{ELSEWHERE}: the calls before it that may write were others"
+        why = f"stale, {ELSEWHERE}"
         return structs.replace(found, text=None, content=None, is_error=None, why=why)
 
     def _why(self, call: Act, same: list[Recorded], here: list[Recorded], offered: bool) -> str:
@@ -375,10 +375,10 @@ class RecordedResults:
         if here:
             return NO_RESULT
         if same:
-            return f"it may write, and {ELSEWHERE}"
+            return f"the call may write and was {ELSEWHERE}"
         if any(each.call.tool == call.tool for each in self.recorded):
-            return "it was never recorded with these arguments"
-        return "it was never called in the recording"
+            return "never recorded with these arguments"
+        return "tool never called in the recording"
 
     def _from(self, entry: Recorded, call: Act, rank: Rank) -> Found:
         return Found(
@@ -417,7 +417,7 @@ class Near(Struct, frozen=True, eq=False):
     @property
     def phrase(self) -> str:
         """What differs, in one line; for the same call, when it was made."""
-        return self.difference.brief if not self.difference.same else "the same, at another moment"
+        return self.difference.brief if not self.difference.same else "same call, stale"
 
 
 def nearest(

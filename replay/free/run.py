@@ -118,7 +118,7 @@ class FreeRunner:
         if stop is None and step.index + 1 >= made.limit:
             stop = Stop(
                 status="cap",
-                sentence=f"It was asked {made.limit} times, as often as this run may.",
+                sentence=f"Stopped at the limit of {made.limit} model calls.",
             )
         self._next = following if stop is None and isinstance(following, NextRequest) else None
         made = structs.replace(made, steps=(*made.steps, step), stop=stop)
@@ -183,8 +183,8 @@ def recorded_actions(trace: Trace, edit: Edit | None, model: str, start: int | N
     edited = thread or threads[0]
     if start is not None and edit is not None and threads[start] != edited:
         raise BadEdit(
-            f"step {start} is of another thread than the edit",
-            "name its thread in the edit, or start elsewhere",
+            f"step {start} is in another thread than the edit",
+            "Try: name its thread in the edit, or start at another step",
         )
     wanted = threads[start] if start is not None else edited
     steps = [s for s in trace.steps if s.thread == wanted and s.index >= (start or 0)]
@@ -240,16 +240,16 @@ class FreeRunState:
             fidelity=plan.edited.sent.fidelity(plan.step.ask.fidelity),
             losses=plan.edited.sent.losses,
         )
-        where = f"step {plan.step.index}" if on_road else f"answer {index} of the run"
+        where = f"step {plan.step.index}" if on_road else f"response {index} of the run"
         match answer:
             case None:
-                sentence = f"There is nothing to ask at {where}: {plan.refusal}."
+                sentence = f"Cannot replay {where}: {plan.refusal}."
                 return step, Stop(status="refused", sentence=sentence)
             case OfflineMiss():
                 raise OfflineMiss(f"{where}: {answer.message}", answer.hint) from answer
             case ModelRefused():
                 passing = not isinstance(answer, RequestRefused)
-                sentence = f"The model declined {where}: {answer}."
+                sentence = f"No response for {where}: {answer}."
                 return step, Stop(status="refused", sentence=sentence, passing=passing)
             case Answered():
                 return self._answered(step, wanted, answer)
@@ -268,7 +268,7 @@ class FreeRunState:
             flaws=_flaws(answer.body, wanted.sent),
         )
         if given.cut is not None:
-            return step, Stop(status="cut", sentence=f"Its answer was {given.cut}.")
+            return step, Stop(status="cut", sentence=f"The response was {given.cut}.")
         if step.against is not None and step.against.same:
             return self._along(step, given, answer.body, wanted)
         return self._beyond(step, given, answer.body, wanted)
@@ -280,8 +280,8 @@ class FreeRunState:
             shared, _ = messages.new_since(_context(plan), context)
             if context is not None and shared < context.depth:
                 return (
-                    f"The recording's context was rewritten at step {plan.step.index};"
-                    " this run's never is.",
+                    f"The recording rewrites its context at step {plan.step.index};"
+                    " a free replay does not.",
                 )
         return ()
 
@@ -347,18 +347,20 @@ class FreeRunState:
 
     def _end(self, given: Action, place: int) -> Stop:
         """The run ended its turn, at a place of the road or after having left it there."""
-        said = "It spoke" if given.text else "It ended its turn without a word"
+        said = (
+            "The agent replied with text" if given.text else "The agent ended its turn without text"
+        )
         context = _context(self.road[place])
         for plan in self.road[place + 1 :]:
             if any(map(_speaks, messages.new_since(_context(plan), context)[1])):
                 return Stop(
                     status="user",
-                    sentence=f"{said}, and the user's next words in the recording"
-                    f" (step {plan.step.index}) answer other words.",
+                    sentence=f"{said}; the next recorded user message"
+                    f" (step {plan.step.index}) replies to a different one.",
                 )
         return Stop(
             status="finished",
-            sentence=f"{said}, and no words of the user follow in the recording.",
+            sentence=f"{said}; no user message follows in the recording.",
         )
 
     def _stop(self, found: Sequence[Found], *, stubs_help: bool) -> Stop:
@@ -369,12 +371,12 @@ class FreeRunState:
         why = first.why or ""
         masked = next((each for each in missing if _masked(each.call)), None)
         if masked is not None:
-            status, first, why = "masked", masked, "it hangs on a masked value"
-        more = f" (and {len(missing) - 1} more of this turn)" if len(missing) > 1 else ""
+            status, first, why = "masked", masked, "it depends on a masked value"
+        more = f" (and {len(missing) - 1} more calls of this step)" if len(missing) > 1 else ""
         phrase = Action(calls=(first.call,)).phrase
         return Stop(
             status=status,
-            sentence=f"The tape does not answer {phrase}: {why}{more}.",
+            sentence=f"No recorded result for {phrase}: {why}{more}.",
             calls=tuple(self._unanswered(each) for each in missing),
             stubs_help=stubs_help,
         )

@@ -232,10 +232,10 @@ otherwise; `same` it acts alike (of several samples: a change of half of them or
 `unclear` comparing cannot tell, or the samples leave it open.
 """
 
-AtBreak: TypeAlias = Literal["gone", "still there", "in other words", "not control's", "unknown"]
-"""What became of the failure at the break step under the edit, mostly, as the oracle sees it.
+AtBreak: TypeAlias = Literal["absent", "present", "reworded", "absent in control", "unknown"]
+"""The failure at the break step in most samples of the edited arm, as the detector decides.
 
-`not control's`: the unedited request does not show it either, so its absence says nothing.
+`absent in control`: the unedited request does not show it either, so its absence proves nothing.
 """
 
 
@@ -288,12 +288,12 @@ class Judge(Struct, frozen=True):
         if row is None or test is None:
             return "unknown"
         if not test.edited_n and against_recording(row.edited).rewords_mostly:
-            return "in other words"
+            return "reworded"
         if not test.edited_n or not test.control_n:
             return "unknown"
         if test.is_edited:
-            return "still there"
-        return "gone" if test.is_controls else "not control's"
+            return "present"
+        return "absent" if test.is_controls else "absent in control"
 
     @property
     def fixes(self) -> bool:

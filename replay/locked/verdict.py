@@ -220,8 +220,8 @@ def _collateral(marks: Iterable[Mark]) -> Collateral:
 def _refusals(rows: Sequence[StepResult]) -> tuple[str, ...]:
     """A sentence a reason: the first step it holds for, and how many more it holds for."""
     found = (
-        ("was not asked", [(row.step, row.refused) for row in rows]),
-        ("was not asked with the edit", [(row.step, row.edited_refused) for row in rows]),
+        ("not replayed", [(row.step, row.refused) for row in rows]),
+        ("not replayed with the edit", [(row.step, row.edited_refused) for row in rows]),
         ("lacks samples", [(row.step, row.lacks) for row in rows]),
     )
     steps: dict[str, list[int]] = {}
@@ -234,22 +234,26 @@ def _refusals(rows: Sequence[StepResult]) -> tuple[str, ...]:
 
 def _of_steps(what: str, steps: Sequence[int]) -> str:
     others = len(steps) - 1
-    more = f" ({others} more step{'s' if others > 1 else ''} too)" if others else ""
+    more = f" (and {others} more step{'s' if others > 1 else ''})" if others else ""
     return f"step {steps[0]} {what}{more}"
 
 
 def sentence(facts: Verdict, rows: Sequence[StepResult]) -> str:
-    """The verdict for a person: what was seen at which step, and how little few samples say."""
+    """The verdict in words: what each arm did at which step, and how little few samples say."""
     if not facts.control.of:
-        return "No step was asked."
+        return "No step was replayed."
     by_step = {row.step: row for row in rows}
-    said = [_of_control(facts, by_step)]
+    parts = [_of_control(facts, by_step)]
+    touched = any(row.touched for row in rows)
     if facts.edited is not None:
-        said.append("; ".join([_of_edit(facts, by_step), *_of_break(facts)]))
+        what = _of_edit(facts, by_step) if touched else "No request changed"
+        parts.append("; ".join([what, *_of_break(facts)]))
     if facts.look:
-        said.append("One sample: a look")
-    said.extend(_of_model(facts, rows))
-    return " ".join(f"{each}." for each in said)
+        parts.append("1 sample: not conclusive")
+    if facts.edited is not None and touched:
+        parts.append("Outcome not evaluated")
+    parts.extend(_of_model(facts, rows))
+    return " ".join(f"{each}." for each in parts)
 
 
 def basis(facts: Verdict, rows: Sequence[StepResult]) -> tuple[str, ...]:
@@ -258,127 +262,143 @@ def basis(facts: Verdict, rows: Sequence[StepResult]) -> tuple[str, ...]:
         return ()
     numbers = sorted({len(row.control) for row in rows if row.control})
     most = f"{numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else f"{numbers[0]}"
-    whose = "its own first answer" if facts.rebased else "the recording"
-    noise = f"control itself departs from {whose} in {percent(facts.noise)}"
+    first = " against control's first sample" if facts.rebased else ""
+    noise = f"noise floor{first} {percent(facts.noise)}"
     if not facts.tests:
-        return (f"{most} samples a step", noise)
-    method = f"{most} samples an arm, Fisher's test, Holm over {len(facts.tests)} steps"
-    return (f"{_beyond(facts)} ({method})", noise)
+        return (f"{most} samples per step", noise)
+    steps = f"{len(facts.tests)} step{'' if len(facts.tests) == 1 else 's'}"
+    method = f"{most} samples per arm, Fisher's exact test, Holm over {steps}"
+    return (f"{_significance(facts)} ({method})", noise)
 
 
-def _beyond(facts: Verdict) -> str:
-    """Where the arms differ beyond chance: at the break, where the edit was, and past that."""
-    test = facts.at_break_test
+def _significance(facts: Verdict) -> str:
+    """Where the arms differ significantly: up to the edit's first divergence, and after it."""
     reached = [str(step) for step in facts.effects if step not in facts.dimmed]
     past = [str(step) for step in facts.effects if step in facts.dimmed]
-    said = "no step departs beyond chance"
+    found = "no significant divergence"
     if reached:
-        said = f"beyond chance at step {', '.join(reached)}"
+        found = f"significant divergence at step {', '.join(reached)}"
     elif past:
-        said += " up to the first departure"
+        found += f" up to step {facts.edited_departs}"
     if past:
-        said += f", after it step {', '.join(past)}"
-    return said if test is None else f"at the break p = {test.p:.2g}; {said}"
+        found += f"; after divergence, not counted: step {', '.join(past)}"
+    return found
 
 
 def _of_control(facts: Verdict, rows: dict[int, StepResult]) -> str:
     match = facts.control
-    said = f"Control repeats the recording at {match.repeated} of {match.of} steps"
+    said = f"Control matches {match.repeated} of {match.of} steps"
     if match.reworded:
-        said += f", at {match.reworded} more in other words"
+        said += f", {match.reworded} reworded"
     if match.unclear:
-        said += f", and {match.unclear} cannot be compared"
+        said += f", {match.unclear} not comparable"
     if facts.edited is None and facts.control_departs is not None:
         how = _departure(rows[facts.control_departs], "control")
-        said += f"; it first departs at step {facts.control_departs}: {how}"
+        said += f"; it first diverges at step {facts.control_departs}: {how}"
     return said
 
 
 def _of_edit(facts: Verdict, rows: dict[int, StepResult]) -> str:
-    if not any(row.touched for row in rows.values()):
-        return "Your edit changes no request that was asked"
     step = facts.edited_departs
-    road = " from control's first answer" if facts.rebased else ""
+    basis = " from control's first sample" if facts.rebased else ""
     if step is None:
         reworded = facts.edited.reworded if facts.edited is not None else 0
-        words = f", but speaks in other words at {reworded}" if reworded else ""
-        return f"Your edit departs{road} at no step{words}"
+        plural = "" if reworded == 1 else "s"
+        words = f"; {reworded} step{plural} reworded" if reworded else ""
+        return f"The edit does not diverge{basis}{words}"
     row = rows[step]
-    said = f"Your edit first departs{road} at step {step}: {_change(facts, row)}"
+    said = f"The edit first diverges{basis} at step {step}: {_change(facts, row)}"
     if step == facts.break_step and facts.at_break_test is not None and not facts.look:
-        return said  # the clause on the break says by its own count how the arms differ here
+        return said  # the clause on the break counts how the arms differ here
     said += _against_control(facts, step)
     if facts.rebased or facts.control_departs is None or facts.control_departs > step:
         return said
     if facts.control_departs < step:
-        return f"{said}; control departs at step {facts.control_departs} already"
+        return f"{said}; control already diverges at step {facts.control_departs}"
     alike = row.between is not None and row.between.same
-    return f"{said}, as control does" if alike else f"{said}; control departs there too"
+    return f"{said}, as does control" if alike else f"{said}; control diverges there too"
 
 
 def _change(facts: Verdict, row: StepResult) -> str:
-    """From what to what the edit departs, by its first answer that does."""
+    """From what to what the edit diverges, by its first sample that does."""
     if not facts.rebased:
         return _departure(row, "edited")
     found = (each.beside for each in row.edited if each.beside is not None)
-    return next((each.brief for each in found if each.departs), "otherwise")
+    return next((each.brief for each in found if each.departs), "another action")
 
 
 def _departure(row: StepResult, side: str) -> str:
-    """What an arm does instead, by its first answer that departs."""
+    """What an arm does instead, by its first sample that diverges."""
     replies = row.control if side == "control" else row.edited
     departing = (each.against for each in replies if each.against.departs)
     found: Difference | None = next(departing, None)
-    return found.brief if found is not None else "otherwise"
+    return found.brief if found is not None else "another action"
 
 
 def _against_control(facts: Verdict, step: int) -> str:
-    """How often, where there is more than a look: `, 5/5 against 0/5`."""
+    """How often, with more than one sample: ` in 5/5 edited, 0/5 control`."""
     test = facts.tests.get(step)
     if facts.look or test is None:
         return ""
     ours, theirs = test.edited, test.control
-    seen = f", {ours.departs}/{ours.decided} against {theirs.departs}/{theirs.decided}"
-    return seen if step in facts.effects else f"{seen}, which may be chance"
+    seen = f" in {ours.departs}/{ours.decided} edited, {theirs.departs}/{theirs.decided} control"
+    return seen if step in facts.effects else f"{seen}, not significant"
 
 
 def _of_break(facts: Verdict) -> list[str]:
-    """What became of the failure at the break, and who says so."""
+    """What became of the failure at the break, and which detector decided."""
     at, departs, test = facts.break_step, facts.edited_departs, facts.at_break_test
-    here = "the break" if at == departs else f"the break (step {at})"
-    what = f"the recorded action at {here}"
-    if test is not None and test.oracle != RECORDED:
-        what = f"{here} ({test.oracle})" if at == departs else f"{here[:-1]}, {test.oracle})"
+    where = "" if at == departs else f" at step {at}"
+    if test is None or test.oracle == RECORDED:
+        failure = f"recorded action{where} repeated"
+    else:
+        failure = f"failure{where} ({test.oracle})"
+    failure += _counts(facts)
     match facts.at_break:
         case None:
             return []
-        case "gone":
-            said = f"{what} is gone{_times(facts, shown=False)}"
-        case "still there":
-            said = f"{what} is still there{_times(facts, shown=True)}"
-        case "in other words":
-            said = f"at {here} it speaks in other words, which may mean the same"
-        case "not control's":
-            if test is not None and test.oracle != RECORDED:
-                return [f"{what} is not there in control either"]
-            return [f"at {here} control does not repeat the recorded action either"]
+        case "absent":
+            return [f"{_absent(facts)}: {failure}"]
+        case "present":
+            said = f"not fixed: {failure}"
+        case "reworded":
+            said = f"inconclusive: text{where or ' at the break'} reworded"
+        case "absent in control":
+            return [f"inconclusive, absent in control too: {failure}"]
         case "unknown":
-            return [f"what it does at {here} is not known"]
-    if at is not None and departs is not None and departs < at:
-        said += ", on a history the edited agent would not have had"
-    return [said]
+            return [f"break{where} not evaluated"]
+    return [f"{said}, after divergence" if _is_past(facts) else said]
 
 
-def _times(facts: Verdict, *, shown: bool) -> str:
-    """Of more than a look: ` in 8/8 against 0/8`, edited against control."""
+def _absent(facts: Verdict) -> str:
+    """What the failure's absence in the edited arm, and not in control, proves."""
+    if _is_past(facts):
+        return "after divergence, not counted"
     test = facts.at_break_test
-    if facts.look or test is None:
+    is_significant = facts.look or (test is not None and test.p <= ALPHA)
+    return "fixed" if is_significant else "inconclusive"
+
+
+def _is_past(facts: Verdict) -> bool:
+    """Does the edited arm leave the recording before the break?"""
+    at, departs = facts.break_step, facts.edited_departs
+    return at is not None and departs is not None and departs < at
+
+
+def _counts(facts: Verdict) -> str:
+    """How many samples of each arm still show the failure: ` in 0/8 edited, 8/8 control`."""
+    test = facts.at_break_test
+    if test is None:
         return ""
-    ours, theirs = test.edited, test.control
-    if not shown:
-        ours, theirs = test.edited_n - ours, test.control_n - theirs
-    chance = "" if test.p <= ALPHA or shown else ", which may be chance"
-    return f" in {ours}/{test.edited_n}, against {theirs}/{test.control_n} in control{chance}"
+    arms = f" in {test.edited}/{test.edited_n} edited, {test.control}/{test.control_n} control"
+    return arms if facts.look else f"{arms} ({p_value(test.p)})"
+
+
+def p_value(p: float) -> str:
+    """`p < .001`, `p = .008`."""
+    if p > 0.999:
+        return "p = 1"
+    return "p < .001" if p < 0.001 else f"p = {f'{p:.3f}'.removeprefix('0')}"
 
 
 def percent(share: Rate) -> str:
@@ -391,15 +411,15 @@ def percent(share: Rate) -> str:
 
 
 def _of_model(facts: Verdict, rows: Sequence[StepResult]) -> Iterator[str]:
-    """Whose answers these are, where they are not those of the model that was recorded."""
+    """Which model answered, where it is not the one that was recorded."""
     if facts.edited_model is not None:
-        yield f"Control is asked of {facts.model}, the edit of {facts.edited_model}"
+        yield f"Control runs on {facts.model}, the edit on {facts.edited_model}"
     recorded = [row.recorded_model for row in rows if row.control and row.recorded_model]
     others = list(dict.fromkeys(name for name in recorded if not same_model(name, rows[0].model)))
     if not recorded:
-        yield f"Asked of {facts.model}; which model was recorded is not known"
+        yield f"Replayed on {facts.model}; recorded model unknown"
     elif others:
         yield (
-            f"Asked of {facts.model}, not of {others[0]}: this is what {facts.model} would do,"
-            " not why the recorded model did what it did"
+            f"Replayed on {facts.model}, recorded with {others[0]}:"
+            f" the result holds for {facts.model} only"
         )

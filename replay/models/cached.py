@@ -43,7 +43,7 @@ MOST_REQUESTS = 10_000
 MOST_BYTES = 64 * 2**20
 """Of one batch: well below what the service takes, so that its results fit into memory."""
 
-AGAIN = "run it again: only these are asked"
+AGAIN = "Try: run it again; only these requests are sent"
 
 Body = dict[str, Any]
 
@@ -101,7 +101,7 @@ class Batched:
         if lost.total():
             whys = ", ".join(f"{count} {why}" for why, count in sorted(lost.items()) if count)
             raise ModelRefused(
-                f"{lost.total()} of {len(asks)} requests were not answered: {whys}", AGAIN
+                f"{lost.total()} of {len(asks)} requests got no response: {whys}", AGAIN
             )
 
     def _found(self, asks: Mapping[str, Asked]) -> Iterator[Batch]:
@@ -325,16 +325,16 @@ class Cached:
 
     def _miss(self, key: str) -> OfflineMiss:
         self._lack()
-        hint = "--live with a limit (--budget USD) asks for it; --model names another model"
+        hint = "Try: --live --budget 0.50, or another --model"
         for other in answers.others(self._store, key):
             shown = protocol.address(other)
             change = (
-                f"set {protocol.SERVER_VARIABLE} to it"
+                f"Try: set {protocol.SERVER_VARIABLE} to it"
                 if other
                 else f"unset {protocol.SERVER_VARIABLE}"
             )
-            hint = f"an answer of {shown} is stored: {change}"
-        return OfflineMiss(f"no stored answer of {self.name} to this request", hint)
+            hint = f"a cached response of {shown} exists: {change}"
+        return OfflineMiss(f"no cached response of {self.name} to this request", hint)
 
     # --- several
 
@@ -345,7 +345,7 @@ class Cached:
         if self._inner is None:
             return ((key, self._miss(key)) for key in missing)
         if batch and not isinstance(self._inner, TakesBatches):
-            raise ModelRefused(f"{self.name} does not take batches", "use another schedule")
+            raise ModelRefused(f"{self.name} does not accept batches", "Try: another --schedule")
         if isinstance(self._inner, Concurrent):
             return self._claimed(self._inner, missing, marked=marked, batch=batch)
         return self._one_by_one(missing)
@@ -404,7 +404,7 @@ class Cached:
         """An answer that was asked for: checked, kept, and as it is kept."""
         wrong = flaw(given)
         if wrong is not None:
-            raise ModelRefused(f"{self.name} did not answer with a message: {wrong}")
+            raise ModelRefused(f"{self.name} returned an invalid message: {wrong}")
         return self._keep(key, sample, given, self._source, 1.0).body
 
     def _taken_from_batch(self, key: str, sample: int, given: Body) -> Body:

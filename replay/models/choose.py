@@ -25,7 +25,7 @@ def choose(
     where a live call would have no limit.
     """
     if not name:
-        raise ModelRefused("the trace does not say which model answered", "name one with --model")
+        raise ModelRefused("Model unknown: not recorded in the trace", "Try: --model NAME")
     if name == DEMO:
         from replay.models.demo import Demo
 
@@ -36,8 +36,8 @@ def choose(
         return Cached(store, wire, server=place)
     if budget is None or not budget.limits.any:
         raise ModelRefused(
-            "live calls need a limit",
-            "--budget USD, or --max-calls, --max-tokens or --max-minutes",
+            "--live needs a limit",
+            "Try: --budget 0.50, or --max-calls, --max-tokens or --max-minutes",
         )
     from replay.models.claude import Claude
 

@@ -162,7 +162,8 @@ class Claude:
             return self._loop.run(self._batches.results(id))
         except Stopped as error:
             raise Stopped(
-                error.message, f"batch {id} goes on at the server; the same command fetches it"
+                error.message,
+                f"batch {id} continues on the server. Try: the same command later, to fetch it",
             ) from error
 
     # --- what a server says of itself
@@ -220,7 +221,7 @@ def _object(reply: Reply | None) -> dict[str, Any] | None:
 BATCHES = f"{MESSAGES}/batches"
 FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
 
-FETCH_AGAIN = "the same command fetches it later"
+FETCH_AGAIN = "Try: the same command later, to fetch it"
 
 _SKEW_NS = 10 * 60 * 10**9
 """How far the clocks of a server and this machine may differ."""
@@ -278,7 +279,7 @@ class Batches:
             return None
         found = dict(self._read(line) for line in _lines(reply))
         if not found:
-            raise ModelRefused(f"what came as the results of batch {id} holds none", FETCH_AGAIN)
+            raise ModelRefused(f"the results of batch {id} are empty", FETCH_AGAIN)
         self._pay(id, found)
         return found
 
@@ -308,7 +309,9 @@ class Batches:
         """Why the server did not take a batch, None where it did."""
         asked = self._line.origin()
         if reply.status == 404:
-            error = ModelRefused(f"{asked.address} does not take batches", "use another schedule")
+            error = ModelRefused(
+                f"{asked.address} does not accept batches", "Try: another --schedule"
+            )
             return Failed(error, again=False, billed=False)
         return declined(reply, asked)
 
@@ -326,7 +329,7 @@ class Batches:
             if left is not None and left <= 0:
                 minutes = self._line.budget.limits.minutes
                 raise ModelRefused(
-                    f"the {minutes:g} minutes allowed are over and batch {id} is still processed",
+                    f"time limit of {minutes:g} minutes reached; batch {id} is still in process",
                     FETCH_AGAIN,
                 )
             await self._line.world.sleep(wait_s if left is None else min(wait_s, left))
@@ -405,14 +408,14 @@ def _may_be_taken(reply: Reply) -> bool:
 def _batch(reply: Reply) -> dict[str, Any]:
     found = _object(reply)
     if found is None:
-        raise ModelRefused("the server answers with something else than a batch")
+        raise ModelRefused("the server returned no batch")
     return found
 
 
 def _id(batch: dict[str, Any]) -> str:
     given = batch.get("id")
     if not isinstance(given, str) or not given:
-        raise ModelRefused("the server took a batch and gave it no id")
+        raise ModelRefused("the server accepted a batch without giving an id")
     return given
 
 

@@ -297,7 +297,7 @@ class Flight:
 
 T = TypeVar("T")
 
-KEPT = "what was answered is kept; the same command asks only for the rest"
+KEPT = "Completed calls are saved. Try: the same command, to run the rest"
 
 
 class Loop:
@@ -318,7 +318,7 @@ class Loop:
         try:
             return self.finish(self._watched(work))
         except (asyncio.CancelledError, KeyboardInterrupt) as error:
-            raise Stopped("stopped before the answer came", KEPT) from error
+            raise Stopped("stopped before the response", KEPT) from error
 
     def finish(self, work: Coroutine[Any, Any, T]) -> T:
         """Run what has to be done whoever wants to stop."""
@@ -356,7 +356,7 @@ class Loop:
             await cancelled(task)
 
     def _refuse_if_stopped(self) -> None:
-        why = "stopped before the answer came" if self._stopped else self._killed()
+        why = "stopped before the response" if self._stopped else self._killed()
         if why is not None:
             raise Stopped(why, KEPT)
 

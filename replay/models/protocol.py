@@ -109,19 +109,19 @@ def flaw(answer: Any) -> str | None:
     to a client; none of them may be kept.
     """
     if not isinstance(answer, dict) or answer.get("type") != "message":
-        return "it is no message"
+        return "not a message"
     content = answer.get("content")
     if not isinstance(content, list):
-        return "its content is no list"
+        return "content is not a list"
     if not isinstance(answer.get("stop_reason"), str):
-        return "it ends before its stop reason"
+        return "no stop reason"
     for block in content:
         if not isinstance(block, dict) or not isinstance(block.get("type"), str):
-            return "its content holds something that is no block"
+            return "content has an invalid block"
         if block["type"] == "tool_use" and not (
             isinstance(block.get("name"), str) and isinstance(block.get("input"), dict)
         ):
-            return "a call in it has no name or no arguments"
+            return "a tool call without a name or arguments"
     return None
 
 
@@ -141,7 +141,7 @@ def server_url(given: str | None = None) -> str:
     if bare.endswith("/v1"):
         raise ModelRefused(
             f"{SERVER_VARIABLE} must not end in /v1, which is added: {address(url)}",
-            f"set it to {address(bare.removesuffix('/v1'))}",
+            f"Try: set it to {address(bare.removesuffix('/v1'))}",
         )
     address(url)
     return url
@@ -162,7 +162,8 @@ def address(url_or_name: str) -> str:
     host, port = _place(parts)
     if not host or parts.scheme not in _PORTS:
         raise ModelRefused(
-            f"{SERVER_VARIABLE} is no address of a server", "it looks like http://localhost:11434"
+            f"{SERVER_VARIABLE} is not a server address",
+            "Try: an address like http://localhost:11434",
         )
     shown = f"[{host}]" if ":" in host else host
     beside = f":{port}" if port is not None and port != _PORTS[parts.scheme] else ""

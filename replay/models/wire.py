@@ -23,7 +23,7 @@ from replay.models.protocol import SERVER_VARIABLE, flaw, is_local
 
 MESSAGES = "/v1/messages"
 NO_KEY = "no key for the Messages API"
-KEY_HINT = "set ANTHROPIC_API_KEY, or ANTHROPIC_BASE_URL to a server on this machine"
+KEY_HINT = "Try: set ANTHROPIC_API_KEY, or ANTHROPIC_BASE_URL to a local server"
 
 
 class Reply(Struct, frozen=True, kw_only=True):
@@ -92,12 +92,12 @@ def connect(base_url: str, version: str) -> Wire:
                 said = error.response
                 return Reply(status=said.status_code, headers=said.headers, body=said.content)
             except anthropic.APITimeoutError:
-                return Reply(broken=f"no answer within {timeout_s:g} s")
+                return Reply(broken=f"no response within {timeout_s:g} s")
             except (anthropic.APIConnectionError, httpx2.HTTPError) as error:
                 cause = error.__cause__ or error
                 unsent = isinstance(cause, (httpx2.ConnectError, httpx2.ConnectTimeout))
                 why = f" ({cause})" if str(cause) else ""
-                return Reply(broken=f"the connection broke{why}", sent=not unsent)
+                return Reply(broken=f"connection lost{why}", sent=not unsent)
             except anthropic.CredentialsError as error:
                 raise ModelRefused(f"{NO_KEY}: {error}", KEY_HINT) from error
 
@@ -161,7 +161,7 @@ def _key_is_set() -> bool:
 LONGEST_ASKED_WAIT_S = 300.0
 """A server that asks for more than this is not waited for."""
 
-OTHER_KIND = "ANTHROPIC_BASE_URL must name a server that speaks the Messages API"
+OTHER_KIND = "Try: set ANTHROPIC_BASE_URL to a server with the Messages API"
 
 _TRANSIENT = {408, 409, 429}
 _TRANSIENT_ERRORS = {"overloaded_error", "api_error", "rate_limit_error", "timeout_error"}
@@ -203,15 +203,15 @@ def judged(reply: Reply, asked: Asked) -> dict[str, Any] | Failed:
         said = ModelRefused(f"{asked.model}: the stream broke: {error}")
         return Failed(said, again=known, billed=True)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        said = ModelRefused(f"{asked.model}: its answer was cut off on the way")
+        said = ModelRefused(f"{asked.model}: response truncated in transit")
         return Failed(said, again=True, billed=True)
     wrong = flaw(answer)
-    return _nonsense(asked, f"something else ({wrong})") if wrong is not None else answer
+    return _nonsense(asked, f"another format ({wrong})") if wrong is not None else answer
 
 
 def _nonsense(asked: Asked, what: str) -> Failed:
     error = ModelRefused(
-        f"{asked.address} answers with {what}, not with a message of the Messages API", OTHER_KIND
+        f"{asked.address} returned {what}, not a message of the Messages API", OTHER_KIND
     )
     return Failed(error, again=True, billed=True)
 
@@ -232,8 +232,8 @@ def declined(reply: Reply, asked: Asked) -> Failed | None:
     if status in _TRANSIENT or status >= 500 or advice == "true":
         wait_s = _asked_wait_s(reply, asked.now_s)
         again = advice != "false" and (wait_s is None or wait_s <= LONGEST_ASKED_WAIT_S)
-        later = f"; it asks to wait {wait_s:.0f} s" if wait_s is not None and not again else ""
-        error = ModelRefused(where + later, "what was answered is kept; run it again later")
+        later = f"; retry after {wait_s:.0f} s" if wait_s is not None and not again else ""
+        error = ModelRefused(where + later, "Completed calls are saved. Try: run it again later")
         return Failed(error, again=again, billed=False, wait_s=wait_s)
     if status in {400, 413, 422}:
         return Failed(RequestRefused(where, request_hint(said)), again=False, billed=False)
@@ -242,7 +242,7 @@ def declined(reply: Reply, asked: Asked) -> Failed | None:
         where = f"{asked.address} has no Messages API: nothing at {MESSAGES} (HTTP {status})"
         hint = OTHER_KIND
     elif status == 404:
-        hint = f"does {asked.address} serve a model of that name? --model names another"
+        hint = f"Try: --model with a model that {asked.address} serves"
     return Failed(ModelRefused(where, hint), again=False, billed=False)
 
 
@@ -263,17 +263,19 @@ def _error_text(reply: Reply) -> str:
     except (msgspec.DecodeError, UnicodeDecodeError, AttributeError):
         error = None
     said = error.get("message") if isinstance(error, dict) else None
-    return str(said) if said else "the server failed" if reply.status >= 500 else "declined"
+    return str(said) if said else "server error" if reply.status >= 500 else "declined"
 
 
 def request_hint(said: str) -> str:
     """What to know where a server declines a request over a part of it that replay decides on,
     else ""."""
     if "thinking" in said:
-        return "this model wants its recorded thinking back, which an edit makes unusable"
+        return "this model requires its recorded thinking, which an edit makes invalid"
     named = next((name for name in SAMPLING if name in said), None)
     if named is not None:
-        return f"the recorded `{named}` was sent: let the server drop what its model does not take"
+        return (
+            f"the recorded `{named}` was sent: the server must drop what its model does not accept"
+        )
     return ""
 
 
@@ -304,7 +306,7 @@ def message(raw: bytes) -> dict[str, Any]:
     try:
         return _message(raw)
     except (KeyError, TypeError, AttributeError) as error:
-        raise BrokenStream(f"an event has another shape: {error!r}") from error
+        raise BrokenStream(f"unexpected event: {error!r}") from error
 
 
 def _message(raw: bytes) -> dict[str, Any]:
@@ -333,7 +335,7 @@ def _message(raw: bytes) -> dict[str, Any]:
                 return {**answer, "content": [blocks[index] for index in sorted(blocks)]}
             case _:  # a ping, the end of a block, a kind that is newer than this
                 pass
-    raise BrokenStream("it ends before its last event")
+    raise BrokenStream("no final event")
 
 
 _DELTAS = {
@@ -356,7 +358,7 @@ def _whole(field: str, start: Any, given: list[Any]) -> Any:
     try:
         return msgspec.json.decode(text) if text else start
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BrokenStream("the arguments of a call end early") from error
+        raise BrokenStream("truncated call arguments") from error
 
 
 def events(raw: bytes) -> Iterator[dict[str, Any]]:
@@ -366,6 +368,6 @@ def events(raw: bytes) -> Iterator[dict[str, Any]]:
             try:
                 event = msgspec.json.decode(line[5:])
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                raise BrokenStream(f"an event is not JSON: {error}") from error
+                raise BrokenStream(f"event is not JSON: {error}") from error
             if isinstance(event, dict):
                 yield event

@@ -104,7 +104,7 @@ def record(
 
 # --- how an SDK is overheard
 
-LEFT = "the client left before the end"
+LEFT = "the client disconnected before the end"
 
 _MODULES = ("httpx2", "httpx")
 _owned: WeakKeyDictionary[Any, RecordingSession] = WeakKeyDictionary()
@@ -114,7 +114,7 @@ def own(client: Any, recording: RecordingSession) -> None:
     """Let what an SDK's client sends be recorded there. Raises TypeError where it is none."""
     http = getattr(client, "_client", None)
     if not callable(getattr(http, "send", None)):
-        raise TypeError(f"{type(client).__name__} is no client of Anthropic's or OpenAI's SDK")
+        raise TypeError(f"{type(client).__name__} is not a client of the Anthropic or OpenAI SDK")
     install()
     _owned[http] = recording
 
@@ -206,7 +206,7 @@ def _broken() -> str:
     error = sys.exception()
     if not isinstance(error, Exception):  # cancelled, or interrupted
         return LEFT
-    return f"the connection broke ({error})" if str(error) else "the connection broke"
+    return f"connection lost ({error})" if str(error) else "connection lost"
 
 
 class _Tee:

@@ -140,7 +140,7 @@ class ExchangeCapture:
             streamed=self._streamed,
             request_id=self._request_id,
             broken=broken,
-            note=note and f"the answer {note}",
+            note=note and f"the response {note}",
         )
 
 
@@ -199,7 +199,7 @@ def unpacked(body: bytes, encoding: str) -> bytes:
             continue
         unpack = _UNPACKERS.get(step)
         if unpack is None:
-            raise Packed(f"is packed as {step!r}, which is not known")
+            raise Packed(f"has the unknown encoding {step!r}")
         body = unpack(body)
     return body
 
@@ -212,7 +212,7 @@ def _zlib(body: bytes) -> bytes:
         except zlib.error:
             continue
         return _bounded(found)
-    raise Packed("is not packed as its header says")
+    raise Packed("does not have the encoding its header declares")
 
 
 def _zstd(body: bytes) -> bytes:
@@ -222,12 +222,12 @@ def _zstd(body: bytes) -> bytes:
     try:
         return _bounded(bytes(unpacking.decompress(body, MOST_BYTES + 1)))
     except zstd.ZstdError as error:
-        raise Packed("is not packed as its header says") from error
+        raise Packed("does not have the encoding its header declares") from error
 
 
 def _brotli(body: bytes) -> bytes:
     if not can_brotli():
-        raise Packed("is packed with Brotli; the package brotli would unpack it")
+        raise Packed("is Brotli-encoded. Try: pip install brotli")
     brotli: Any = import_module("brotli")
     unpacking = brotli.Decompressor()
     found = bytearray()
@@ -236,13 +236,13 @@ def _brotli(body: bytes) -> bytes:
             found += unpacking.process(body[at : at + _CHUNK])
             _bounded(found)
     except brotli.error as error:
-        raise Packed("is not packed as its header says") from error
+        raise Packed("does not have the encoding its header declares") from error
     return bytes(found)
 
 
 def _bounded(found: bytes | bytearray) -> bytes:
     if len(found) > MOST_BYTES:
-        raise Packed(f"is more than {MOST_BYTES >> 20} MiB unpacked")
+        raise Packed(f"is more than {MOST_BYTES >> 20} MiB decompressed")
     return bytes(found)
 
 

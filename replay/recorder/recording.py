@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("replay.recorder")
 
-NOT_OVER = "the recording ended before the answer"
+NOT_OVER = "the recording ended before the response"
 
 _current: ContextVar[RecordingSession | None] = ContextVar("recording", default=None)
 _under_way: list[RecordingSession] = []
@@ -102,7 +102,7 @@ class RecordingSession:
         except keeping_errors() as error:
             if not self._troubled:
                 self._troubled = True
-                logger.warning("what is recorded cannot be kept: %s", error)
+                logger.warning("cannot save the recording: %s", error)
 
     def finish(self) -> None:
         """The recording is over: what it has is kept, whole or not."""

@@ -180,17 +180,21 @@ def rule(name: str, pattern: str) -> Rule:
     Raises BadPattern.
     """
     if not re.fullmatch(r"[a-z0-9_]+", name):
-        raise BadPattern(f"{name!r} is no name of a rule", "small letters, digits and _ only")
+        raise BadPattern(
+            f"{name!r} is not a valid rule name", "Try: lower-case letters, digits and _ only"
+        )
     try:
         found = Pattern(pattern)
     except Unusable as error:
         raise BadPattern(f"{name} {error}", error.hint) from error
     if found.narrowest == 0:
-        raise BadPattern(f"{name} matches where nothing stands", "let it begin with what is there")
+        raise BadPattern(
+            f"{name} matches the empty string", "Try: start it with a required character"
+        )
     if found.ways(PIECE) > WAYS:
         raise BadPattern(
-            f"{name} repeats too much side by side",
-            "give repeats an end: {0,8} for *, {1,64} for +",
+            f"{name} has too many unbounded repeats side by side",
+            "Try: bounded repeats, {0,8} for *, {1,64} for +",
         )
     return OwnRule(name, (), found.compiled)
 

@@ -67,7 +67,7 @@ def part_of(target: Path) -> Iterator[Path]:
             part = undo.enter_context(files.temporary_for(target))
         except OSError as error:
             raise StoreUnusable(
-                f"{target}: cannot be written: {error.strerror}", "name a place that can be"
+                f"{target}: cannot be written: {error.strerror}", "Try: another path"
             ) from error
         yield part
 
@@ -88,8 +88,8 @@ def _look_through(made: sqlite3.Connection, target: Path) -> None:
     said = [row[0] for row in made.execute("PRAGMA integrity_check(1)")]
     if said != ["ok"]:
         raise StoreUnusable(
-            f"{target}: the copy does not hold together and was thrown away: {said[0]}",
-            "`arc db verify` looks at the database, `arc db recover` saves what can be",
+            f"{target}: the copy failed its integrity check and was deleted: {said[0]}",
+            "Try: arc db verify, to check the database; arc db recover, to save what is readable",
         )
 
 
@@ -130,7 +130,7 @@ def put_in_place(part: Path, target: Path) -> int:
 
 
 def already_there(target: Path) -> StoreUnusable:
-    return StoreUnusable(f"{target}: is there already, and stays as it is", "name another file")
+    return StoreUnusable(f"{target}: already exists", "Try: another file")
 
 
 # --- before a migration
@@ -148,8 +148,8 @@ def keep_older(db: sqlite3.Connection, file: Path, sets: Iterable[Migrations]) -
             copy(reader, file, target)
     except StoreUnusable as error:
         raise StoreUnusable(
-            f"{file}: is of an older version, and no copy of it can be made before it is brought"
-            f" up to date: {error.message}",
+            f"{file}: cannot be copied: it has an older version and cannot be upgraded:"
+            f" {error.message}",
             error.hint,
         ) from error
     tell_copied(target)

@@ -189,8 +189,8 @@ def refuse_foreign(db: sqlite3.Connection, path: Path | str) -> None:
         for text in active(kind, sql):
             if digest(text) not in KNOWN and (kind != "view" or name.lower() in NAMES):
                 raise StoreUnusable(
-                    f"{path}: holds the {kind} {name!r} as no arc made it, and it was not run",
-                    "name another database with --db; `arc import` reads those of other programs",
+                    f"{path}: refused: it contains the {kind} {name!r}, which arc did not create",
+                    "Try: another --db; arc import, to read databases of other programs",
                 )
 
 

@@ -78,10 +78,10 @@ def find(store: Store, name: str) -> Edit:
     found = _named(store, name) or _begun(store, name)
     if len(found) > 1:
         digests = ", ".join(short(digest) for digest in found)
-        raise ArcError(f"{name!r} means {len(found)} edits", f"say which: {digests}")
+        raise ArcError(f"{name!r} matches {len(found)} edits", f"Try: one of {digests}")
     if not found:
         near = get_close_matches(name, [each for each, _ in names(store)])
-        raise NotFound("edit", name, near, hint="`arc edit list` lists those that are kept")
+        raise NotFound("edit", name, near, hint="Try: arc edit list")
     return next(iter(found.values()))
 
 
@@ -108,7 +108,7 @@ def edit_named(store: Store, word: str) -> Edit:
         return find(store, word)
     except NotFound as none:
         if file.suffix in (".toml", ".md", ".txt"):
-            raise BadEdit(f"no file {word!r}, and no edit of that name is kept") from none
+            raise BadEdit(f"no file and no saved edit {word!r}") from none
         raise
 
 

@@ -121,9 +121,9 @@ def connect(file: Path, timeout_s: float, options: str = "") -> sqlite3.Connecti
     if look_again(file) != salt:
         return connect(file, timeout_s, options)
     raise StoreUnusable(
-        f"{file}: {found.where} does not open it",
-        "give the right one, or name another file; if it is the right one, the file is damaged:"
-        " `arc db recover` saves what it can",
+        f"{file}: {found.where} does not decrypt it",
+        "Try: another key or another file. If the key is right, the file is damaged:"
+        " arc db recover saves what is readable",
     )
 
 
@@ -147,7 +147,7 @@ def driver(file: Path) -> Any:
     except ModuleNotFoundError as error:
         raise StoreUnusable(
             f"{file}: encrypted databases need sqlcipher3, which is not installed",
-            "install it: pip install 'arc-tui[crypt]'",
+            "Try: pip install 'arc-tui[crypt]'",
         ) from error
     return dbapi2
 
@@ -226,8 +226,8 @@ def find(file: Path, salt: bytes) -> Found:
             return found
         if not _asks:
             raise StoreUnusable(
-                f"{file}: is encrypted, and there is no key to open it",
-                f"set {KEY}, or {KEY_FILE} to a file that holds the key",
+                f"{file}: is encrypted, and no key is set",
+                f"Try: set {KEY}, or {KEY_FILE} to a file with the key",
             )
         return Found(_asks[0](file), "the key you gave")
 
@@ -267,9 +267,9 @@ def forget_known(salt: bytes) -> None:
 def fit(key: str) -> str:
     """A new key as it may be used. Raises ArcError for one that is too short, or cannot be."""
     if len(key) < LEAST_CHARACTERS:
-        raise ArcError(f"a key has at least {LEAST_CHARACTERS} characters")
+        raise ArcError(f"a key must have at least {LEAST_CHARACTERS} characters")
     if "\0" in key:
-        raise ArcError("a key has no zero character in it")
+        raise ArcError("a key must not contain a NUL character")
     return key
 
 
@@ -293,14 +293,12 @@ def keep_in_keyring(salt: bytes, key: str) -> None:
         import keyring
         from keyring.errors import KeyringError
     except ModuleNotFoundError as error:
-        raise ArcError(
-            "there is no access to a keyring", "install it: pip install 'arc-tui[crypt]'"
-        ) from error
+        raise ArcError("no keyring available", "Try: pip install 'arc-tui[crypt]'") from error
     try:
         keyring.set_password(SERVICE, salt.hex(), key)
     except KeyringError as error:
         raise ArcError(
-            f"the keyring does not take the key: {error}", "give it another way: --key-from"
+            f"the keyring rejected the key: {error}", "Try: another --key-from"
         ) from error
 
 

@@ -56,7 +56,7 @@ class Store:
             except OSError as error:
                 raise StoreUnusable(
                     f"{path}: cannot be used as a database: {error}",
-                    "name another file with --db or ARC_DB",
+                    "Try: another file with --db or ARC_DB",
                 ) from error
             undo.callback(db.close)
             refuse_foreign(db, path)
@@ -194,9 +194,8 @@ def _bring_up(db: sqlite3.Connection, file: Path | None, sets: tuple[Migrations,
         return
     if db.execute("PRAGMA query_only").fetchone()[0]:
         raise StoreUnusable(
-            f"{file}: was written by an older arc, and cannot be brought up to date: it may only"
-            " be read here",
-            "copy it to a folder that can be written, and name the copy with --db",
+            f"{file}: was written by an older arc and cannot be upgraded: it is read-only here",
+            "Try: copy it to a writable folder, then --db COPY",
         )
     with ExitStack() as undo:
         with _replacing(db), _locked(db):
@@ -233,8 +232,8 @@ def _refuse_newer(db: sqlite3.Connection, wanted: Migrations, file: Path | None)
     newer = sorted(set(wanted.applied(db)) - set(wanted.names))
     if newer:
         raise StoreUnusable(
-            f"{file}: was written by a newer arc: this one does not know its {newer[-1]}",
-            "upgrade arc, or name another database with --db",
+            f"{file}: was written by a newer arc: this one does not support its {newer[-1]}",
+            "Try: a newer arc, or another --db",
         )
 
 

@@ -22,7 +22,7 @@ from replay.trace import Level, Status, Stop, TimeQuality
 T = TypeVar("T", bound=Struct)
 
 _SHOWN = 5
-_NONE_YET = "there are no runs yet: `arc import` reads some"
+_NONE_YET = "No runs yet. Try: arc import PATH"
 
 _ALL = (1 << 63) - 1
 """More rows than any trace has."""
@@ -183,7 +183,7 @@ def _called(store: Store, name: str) -> list[TraceRow]:
         return found or []
     several = ", ".join(map(_told_apart, found[:_SHOWN]))
     more = f", and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    raise ArcError(f"{name!r} means {len(found)} runs", f"say which: {several}{more}")
+    raise ArcError(f"{name!r} matches {len(found)} runs", f"Try: one of {several}{more}")
 
 
 def _told_apart(row: TraceRow) -> str:

@@ -40,11 +40,11 @@ class StoreTooOld(StoreUnusable):
 
     def __init__(self, path: Path | str | None, *, last: bool) -> None:
         super().__init__(
-            f"{path}: was written by an arc before 0.1, and cannot be brought up to date",
-            "`arc db export FILE` still reads it, and `arc db import FILE` puts that into a new"
+            f"{path}: was written by an arc before 0.1 and cannot be upgraded",
+            "Try: arc db export FILE, which still reads it; then arc db import FILE into a new"
             " database"
             if last
-            else "open it once with the last arc before 0.1, then `arc db export FILE` reads it",
+            else "Try: open it once with the last arc before 0.1, then arc db export FILE",
         )
         self.last = last
 
@@ -56,49 +56,48 @@ class StoreDamaged(StoreUnusable):
 _MEANING: dict[str, tuple[type[StoreUnusable], str, str]] = {
     "SQLITE_FULL": (
         StoreUnusable,
-        "the disk is full: nothing of this was written",
-        "make room and do it again: what was kept before is still there",
+        "the disk is full: nothing was written",
+        "Try: free space, then run it again. Earlier data is intact",
     ),
     "SQLITE_IOERR": (
         StoreUnusable,
-        "the disk refused to read or write: nothing of this was written",
-        "look at the disk, its quota and its limits, then do it again",
+        "disk read or write error: nothing was written",
+        "Try: check the disk, its quota and its limits, then run it again",
     ),
     "SQLITE_READONLY": (
         StoreUnusable,
-        "may only be read: nothing was written",
-        "make the file and its folder writable, or name another with --db or ARC_DB",
+        "is read-only: nothing was written",
+        "Try: make the file and its folder writable, or another --db or ARC_DB",
     ),
     "SQLITE_CANTOPEN": (
         StoreUnusable,
-        "cannot be opened: the file, or its folder, may not be written",
-        "make the file and its folder writable, or name another with --db or ARC_DB",
+        "cannot be opened: the file or its folder is not writable",
+        "Try: make the file and its folder writable, or another --db or ARC_DB",
     ),
     "SQLITE_BUSY": (
         StoreBusy,
-        "another process has been writing to it for a while: nothing was written",
-        "try again when it is done",
+        "locked by another process: nothing was written",
+        "Try: again when the other process is done",
     ),
     "SQLITE_LOCKED": (
         StoreBusy,
-        "another process has been writing to it for a while: nothing was written",
-        "try again when it is done",
+        "locked by another process: nothing was written",
+        "Try: again when the other process is done",
     ),
     "SQLITE_CORRUPT": (
         StoreDamaged,
         "is damaged",
-        "`arc db verify` says what is lost, `arc db recover` saves the rest",
+        "Try: arc db verify, to list what is lost; arc db recover, to save the rest",
     ),
     "SQLITE_INTERRUPT": (
         StoreDamaged,
-        "is damaged, or was made so that reading it never ends: a query took far more work than a"
-        " file of its size needs",
-        "`arc db verify` says what is wrong with it, `arc db recover` saves the rest",
+        "is damaged or malicious: a query took far more work than a file of this size needs",
+        "Try: arc db verify, to list what is wrong; arc db recover, to save the rest",
     ),
     "SQLITE_NOTADB": (
         StoreDamaged,
-        "cannot be used as a database: it is none, or its beginning is damaged",
-        "name another file with --db or ARC_DB; if it was one, `arc db recover` saves what it can",
+        "is not a database, or its beginning is damaged",
+        "Try: another --db or ARC_DB; if it was a database, arc db recover saves what is readable",
     ),
 }
 """By the name of SQLite's primary result code: which error, what happened, what to do."""
@@ -168,8 +167,8 @@ def describe(path: Path | str | None) -> Iterator[None]:
             raise
         raise said from error
     except UnicodeEncodeError as error:
-        wrong = half(error.object) or "is no text"
-        raise ArcError(f"a text {wrong}: nothing of this was written", WRITE_UTF8) from error
+        wrong = half(error.object) or "is not valid text"
+        raise ArcError(f"a text {wrong}: nothing was written", WRITE_UTF8) from error
 
 
 T = TypeVar("T")

@@ -144,7 +144,7 @@ class Writer:
             for each in batch.spans:
                 span = of_span(self._content, each)
                 if span.id in open_.ids:
-                    raise BadTrace(header.path or "-", f"span {span.id}", "stands twice")
+                    raise BadTrace(header.path or "-", f"span {span.id}", "occurs twice")
                 spans.put(rows, self._content, open_.row, len(open_.ids), span)
                 open_.ids.add(span.id)
             for score in batch.scores:
@@ -174,8 +174,8 @@ class Writer:
             raise BadTrace(
                 open_.header.path or "-",
                 f"trace {key}",
-                "says otherwise than the recording of the same run that is already stored",
-                "--replace takes the new one",
+                "differs from the stored recording of the same run",
+                "Try: --replace, to store the new one",
             )
         return Finished(
             id=key, verdict=verdict, spans=len(open_.ids), steps=len(made.asks), problems=problems

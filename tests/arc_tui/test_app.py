@@ -193,7 +193,7 @@ async def test_what_a_user_can_help_is_told_with_what_to_do(db: Path) -> None:
     async with app.run_test(size=(100, 30), notifications=True) as pilot:
         await settle(pilot)
         assert "cannot be used as a database" in " ".join(text(app).split())
-        assert "name another file with --db or ARC_DB" in " ".join(text(app).split())
+        assert "Try: another file with --db or ARC_DB" in " ".join(text(app).split())
 
 
 async def test_a_bug_in_a_worker_ends_the_app_with_its_traceback(db: Path) -> None:

@@ -335,7 +335,7 @@ class TestLive:
     def test_where_nothing_could_be_asked_the_reason_is_the_error(
         self, db: Path, api: MessagesApi
     ) -> None:
-        with pytest.raises(ModelRefused, match="live calls need a limit"):
+        with pytest.raises(ModelRefused, match="--live needs a limit"):
             self.asked(db, "--live")
 
     def test_the_estimate_asks_nothing(self, db: Path, api: MessagesApi) -> None:
@@ -399,5 +399,5 @@ class TestRevisions:
         scratch.commit("Prompt 4", system__md=prompt(4).read_text())
         (scratch.folder / "system.md").write_bytes(b"\xff\xfe\x00")
         bad = scratch.commit("Binary")
-        with pytest.raises(BadVersions, match=f"system.md at {bad} is no text"):
+        with pytest.raises(BadVersions, match=f"system.md at {bad} is not valid text"):
             bisected(db, TOUR, "--git", str(scratch.folder / "system.md"), "HEAD~1..HEAD")

@@ -251,7 +251,7 @@ def test_runs_that_the_tape_does_not_answer_say_nothing(db: Path, tmp_path: Path
     view = as_json(run(db, TOUR, "--detector", "recoverable", *saved, "--json"))
     row = view["rows"][4]
     assert (row["bad"], row["unusable"]) == (None, 1)
-    assert "The tape does not answer get_order" in row["phrase"]
+    assert "No recorded result for get_order" in row["phrase"]
 
 
 def test_why_the_runs_told_nothing_is_said_in_full_and_where_a_stub_helps(
@@ -262,8 +262,8 @@ def test_why_the_runs_told_nothing_is_said_in_full_and_where_a_stub_helps(
     result = run(db, TOUR, "--detector", "recoverable", *saved, "--confirm")
     assert result.return_value == 1
     assert (
-        "From steps 0, 1, 2, 3, 4: no run came far enough: The tape does not answer get_order("
-        'order_id="1039"): it was never recorded with these arguments.'
+        "From steps 0, 1, 2, 3, 4: no run came far enough: No recorded result for get_order("
+        'order_id="1039"): never recorded with these arguments.'
     ) in result.stdout
     assert "No step found, so nothing to confirm." in result.stdout
     assert f"next: arc --db {db} replay {TOUR} --free --step 0 --edit " in result.stdout

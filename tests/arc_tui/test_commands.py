@@ -325,7 +325,7 @@ def test_a_word_that_is_nothing_gets_a_hint(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["show", "nothing"], "there are no runs yet: `arc import` reads some"),
+        (["show", "nothing"], "No runs yet. Try: arc import PATH"),
         (["import", "absent.json"], "absent.json: cannot be read: no such file"),
         (["import", "--format", "xml", "x"], "no format 'xml'"),
         (["tag", "add", "last", "0", "sloop"], "no trace 'last'"),
@@ -473,7 +473,7 @@ def test_live_calls_go_to_the_server_named_under_a_limit_and_are_asked_once(
         server = {"ANTHROPIC_BASE_URL": api.base_url, "ANTHROPIC_API_KEY": "none"}
         refused = spoken(*words, "--live", cwd=tmp_path, **server)
         assert (refused.code, api.asked) == (2, 0)
-        assert "live calls need a limit" in refused.err
+        assert "--live needs a limit" in refused.err
         first = spoken(*words, "--live", "--budget", "1", cwd=tmp_path, **server)
         assert "8 live calls at first, 0 answered already" in first.err
         assert "Control repeats the recording at 8 of 8 steps" in first.out

@@ -142,7 +142,7 @@ def test_a_key_file_opens_it_too(db: Path, tmp_path: Path, monkeypatch: pytest.M
     ("key", "said"),
     [
         (None, "is encrypted, and there is no terminal to ask for its key"),
-        ("a wrong key", "the key in ARC_DB_KEY does not open it"),
+        ("a wrong key", "the key in ARC_DB_KEY does not decrypt it"),
     ],
 )
 def test_without_its_key_there_is_a_sentence_and_code_2_and_nothing_else(
@@ -249,14 +249,14 @@ def test_a_database_is_encrypted_given_another_key_and_made_plain(
     assert "bundles, exports and what commands print are not encrypted" in said.stderr
     assert not open_one.read_bytes().startswith(encryption.MAGIC)
     assert oct(open_one.stat().st_mode & 0o777) == "0o600"
-    with pytest.raises(ArcError, match="is encrypted already"):
+    with pytest.raises(ArcError, match="is already encrypted"):
         run(open_one, "db", "encrypt")
 
     monkeypatch.setenv(encryption.NEW_KEY, OTHER)
     run(open_one, "db", "rekey", "--key-from", "env")
     _forget()
     monkeypatch.setenv(encryption.KEY, KEY)
-    with pytest.raises(StoreUnusable, match="does not open it"):
+    with pytest.raises(StoreUnusable, match="does not decrypt it"):
         runs(open_one)
     _forget()
     monkeypatch.setenv(encryption.KEY, OTHER)

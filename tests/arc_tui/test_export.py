@@ -269,7 +269,7 @@ def test_what_the_database_says_otherwise_stays_and_is_counted(
     before = holdings(db)
     done = run(db, "import", str(file))
     assert done.code == 3
-    assert "left out, other ones are here: 1 tag, 1 clean mark" in done.err
+    assert "skipped, different ones already here: 1 tag, 1 clean mark" in done.err
     assert holdings(db) == before
 
 
@@ -362,7 +362,7 @@ WRONG: dict[str, tuple[Callable[[list[str]], list[str]], str]] = {
     "cut off": (lambda lines: lines[:-1], "the file is cut off here"),
     "cut off within a line": (lambda lines: [*lines[:-1], lines[-1][:9]], "data was truncated"),
     "a line missing": (lambda lines: [*lines[:-2], lines[-1]], "counts"),
-    "more behind the end": (lambda lines: [*lines, lines[-2]], "comes after the end"),
+    "more behind the end": (lambda lines: [*lines, lines[-2]], "follows the end marker"),
     "a second head": (lambda lines: [lines[0], *lines], "is no export of arc"),
     "an unknown kind": (_line("tag", record="word"), "Invalid value 'word'"),
     "an unknown field": (_line("tag", more=1), "unknown field `more`"),
@@ -373,7 +373,7 @@ WRONG: dict[str, tuple[Callable[[list[str]], list[str]], str]] = {
     "a replay of another run": (_line("replay", trace_key="0"), "replay: its digest is of"),
     "a supplement of another": (_line("supplement", system="x"), "supplement: its digest"),
     "no supplement": (_line("attached", supplement="sha256:0"), "does not stand before it"),
-    "a key among the notes": (_line("note", name="redact_key"), "its name is arc's own"),
+    "a key among the notes": (_line("note", name="redact_key"), "name reserved by arc"),
     "nested too deeply": (
         lambda lines: [*lines[:-1], '{"record":"note","name":"n","value":' + "[" * 9999],
         "is nested too deeply",

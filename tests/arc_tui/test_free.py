@@ -95,7 +95,7 @@ def test_the_view_says_where_it_left_the_road_and_what_each_call_got(db: Path) -
     view = last(db, edit=V4)
     assert view.sentence == (
         "It left the recorded road at step 4: refund_order → get_order. The tape does not answer"
-        ' get_order(order_id="1039"): it was never recorded with these arguments.'
+        ' get_order(order_id="1039"): never recorded with these arguments.'
     )
     assert [row.mark for row in view.rows] == ["same"] * 4 + ["left"]
     assert [(got.rank, got.step) for row in view.rows for got in row.got] == [
@@ -252,7 +252,7 @@ def test_a_stub_answers_the_last_recorded_call_where_its_result_was_not_recorded
     bare = last(db, trace=key, model="script")
     assert (bare.status, bare.left) == ("miss", None)
     assert bare.missed is not None
-    assert bare.missed.why == "its result was not recorded"
+    assert bare.missed.why == "result not recorded"
     done = last(db, trace=key, model="script", stubs=(WITHDRAWN,))
     assert (done.status, done.rows[-1].mark) == ("finished", "own")
     assert done.rows[1].got[0].rank == "stub"

@@ -321,7 +321,7 @@ async def test_what_is_shown_in_full_is_copied(db: Path) -> None:
     async with opened(db) as (pilot, _):
         await press(pilot, "y")
         copied = pilot.app.clipboard
-        assert "nothing answers   it was never recorded with these arguments" in copied
+        assert "nothing answers   never recorded with these arguments" in copied
         assert '{"order_id":"1055","status":"cancelled"}' in copied
         await press(pilot, "k", "y")
         assert pilot.app.clipboard.startswith("≠ left   refund_order → get_order\n")

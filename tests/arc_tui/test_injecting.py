@@ -147,7 +147,7 @@ def test_another_model_is_asked_with_a_limit_alone_and_not_counted_as_the_agent_
 ) -> None:
     with pytest.raises(OfflineMiss):
         run(db, RUNS[0], "--model", MODEL)
-    with pytest.raises(ModelRefused, match="live calls need a limit"):
+    with pytest.raises(ModelRefused, match="--live needs a limit"):
         run(db, RUNS[0], "--model", MODEL, "--live")
     result = run(db, RUNS[0], "--model", MODEL, "--live", "--max-calls", "5")
     assert "2 live calls at first" in result.stderr

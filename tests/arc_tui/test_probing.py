@@ -107,7 +107,7 @@ def test_the_list_of_a_run_whose_model_is_not_known_says_how_to_name_one(tmp_pat
     sample.put_failed(path)
     result = run(path, "last", "--step", "3")
     assert "summary" in result.stdout
-    assert "the trace does not say which model answered: --model names one" in result.stdout
+    assert "Model unknown: not recorded in the trace: --model names one" in result.stdout
     view = as_json(path, "last", "--step", "3")
     assert view["model"] is None
     assert {each["estimate"] and each["estimate"]["calls"] for each in view["offers"]} == {None}

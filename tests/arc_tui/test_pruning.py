@@ -169,8 +169,8 @@ def test_a_live_run_and_one_held_out_stay(empty: Store) -> None:
     view = remove_runs(empty, EVERYTHING)
     assert ids(empty) == ["live", held]
     assert {each.why: each.runs for each in view.staying} == {
-        "live: more of it is expected": 1,
-        "held out for a test": 1,
+        "live: still running": 1,
+        "held out": 1,
     }
     meant = PruneRequest(before_ns=EVERYTHING.before_ns, with_held_out=True)
     remove_runs(empty, meant)
@@ -318,7 +318,7 @@ def test_the_command_shows_what_would_go_and_does_it_with_yes(path: Path) -> Non
     shown = run(path, "--older", "1d", "--keep", "failed")
     assert "to go: 4 runs, 4 recordings, 24 spans" in shown.stdout
     assert "stays: 2 kept: failed" in shown.stdout
-    assert "4 words of people on these runs: stays" in shown.stdout
+    assert "4 words by people on these runs: stays" in shown.stdout
     assert "nothing was changed" in shown.stderr
     done = run(path, "--older", "1d", "--keep", "failed", "--yes")
     assert "gone: 4 runs" in done.stdout

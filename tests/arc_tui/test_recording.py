@@ -263,9 +263,9 @@ async def test_a_provider_that_cannot_be_reached_is_an_error_of_the_call() -> No
         reply = await client.post(f"{it.anthropic}/v1/messages", json=ASKED)
         heard = await it.next()
     assert reply.status_code == 502
-    assert reply.json()["error"]["message"].startswith("arc record: the connection broke")
+    assert reply.json()["error"]["message"].startswith("arc record: connection lost")
     assert heard.status is None
-    assert "the connection broke" in str(heard.broken)
+    assert "connection lost" in str(heard.broken)
 
 
 @pytest.fixture
@@ -308,7 +308,7 @@ async def test_an_answer_that_breaks_off_breaks_off_for_the_client_too(chunked: 
             await client.post(f"{it.anthropic}/v1/messages", json=ASKED)
         heard = await it.next()
     assert heard.status == 200
-    assert "the connection broke" in str(heard.broken)
+    assert "connection lost" in str(heard.broken)
 
 
 async def test_a_client_that_leaves_ends_the_call_at_the_provider_too() -> None:
@@ -329,7 +329,7 @@ async def test_a_client_that_leaves_ends_the_call_at_the_provider_too() -> None:
             await anext(reply.aiter_raw())
         heard = await it.next()
         assert await asyncio.to_thread(left.wait, 60)
-    assert heard.broken == "the client left before the end"
+    assert heard.broken == "the client disconnected before the end"
 
 
 def test_an_address_that_is_none_is_said() -> None:

@@ -111,7 +111,7 @@ def test_steps_are_scored_live_and_then_again_from_what_is_stored(
 def test_nothing_is_asked_without_live_and_a_limit(api: MessagesApi, db: Path) -> None:
     with pytest.raises(OfflineMiss, match="4 answers of claude-test not stored"):
         run(db, "last", "--model", MODEL)
-    with pytest.raises(ModelRefused, match="live calls need a limit"):
+    with pytest.raises(ModelRefused, match="--live needs a limit"):
         run(db, "last", "--model", MODEL, "--live")
     assert api.asked == 0
 

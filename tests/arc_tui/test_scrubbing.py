@@ -377,7 +377,7 @@ def test_the_command_masks_by_the_rules_of_the_config_and_tells_no_secret(path: 
     done = arc(path)
     assert done.exit_code == 0
     assert "badge  message" in done.stdout
-    assert "the old bytes are not in the file or its log any more" in done.stdout
+    assert "the old bytes were erased from the file and its log" in done.stdout
     assert copy.name in done.stderr
     assert not [each for each in (dry, done) if "20417" in each.output]
     copy.unlink()

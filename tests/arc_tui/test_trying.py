@@ -394,7 +394,7 @@ def test_the_estimate_comes_before_the_first_live_call_and_is_what_is_asked(
 def test_without_live_or_a_limit_nothing_is_asked(api: MessagesApi, db: Path) -> None:
     with pytest.raises(OfflineMiss, match="shop-many-wishes-v5-0, step 4: no stored answer"):
         run(db, str(V4), "--on", MADE_UP, "--model", MODEL)
-    with pytest.raises(ModelRefused, match="live calls need a limit"):
+    with pytest.raises(ModelRefused, match="--live needs a limit"):
         run(db, str(V4), "--on", MADE_UP, "--model", MODEL, "--live")
     assert api.asked == 0
 

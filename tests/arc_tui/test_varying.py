@@ -234,7 +234,7 @@ def test_a_request_is_quoted_to_the_writer_as_data(
 def test_nothing_is_asked_without_live_and_a_limit(api: MessagesApi, db: Path) -> None:
     with pytest.raises(OfflineMiss):
         run(db, "--model", MODEL, "--judge", "judge-x")
-    with pytest.raises(ModelRefused, match="live calls need a limit"):
+    with pytest.raises(ModelRefused, match="--live needs a limit"):
         run(db, "--model", MODEL, "--judge", "judge-x", "--live")
     assert api.asked == 0
 

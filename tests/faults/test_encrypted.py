@@ -80,7 +80,7 @@ def test_without_the_beginning_of_the_file_nothing_can_be_saved_and_that_is_said
     )
     encryption.forget()
     monkeypatch.setenv(encryption.KEY, KEY)
-    with pytest.raises(StoreUnusable, match="opens none of its pages"):
+    with pytest.raises(StoreUnusable, match="does not decrypt any page"):
         recover(file, tmp_path / "new.db", migrations, follows=follows)
     assert [each.name for each in tmp_path.iterdir() if each.is_file()] == ["arc.db"]
 

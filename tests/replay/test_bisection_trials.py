@@ -90,7 +90,7 @@ class TestTrials:
 
     def test_an_answer_that_is_not_stored_is_missed_by_its_version(self, store: Store) -> None:
         trials = Trials(stored(store), LOOKS, Cached(store, "tiny"), versions(1, 3))
-        with pytest.raises(OfflineMiss, match="p0, answer 1"):
+        with pytest.raises(OfflineMiss, match="p0, sample 1"):
             trials.outcomes([SampleRequest(0, 0)])
 
     def test_a_refused_request_and_a_cut_answer_cannot_be_judged(self, store: Store) -> None:

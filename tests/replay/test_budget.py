@@ -49,9 +49,9 @@ def test_the_ledger_settles_releases_and_keeps_the_unknown_at_its_worst() -> Non
     budget.settle(budget.reserve(Worst(tokens=1)), None, None)
     assert not budget.usd_complete
     now[0] = 61.0
-    with pytest.raises(ModelRefused, match="1 minutes allowed are over"):
+    with pytest.raises(ModelRefused, match="time limit of 1 minutes reached"):
         budget.reserve(worst_case)
-    with pytest.raises(ModelRefused, match="need a limit"):
+    with pytest.raises(ModelRefused, match="needs a limit"):
         Budget(Limits()).reserve(worst_case)
 
 
@@ -60,12 +60,12 @@ def test_what_fits_beside_open_calls_what_may_fit_later_and_what_never_will() ->
     reserved = budget.reserve(Worst(tokens=1, usd=0.6))
     assert budget.fits(Worst(tokens=1, usd=0.4))
     assert not budget.fits(Worst(tokens=1, usd=0.5))
-    with pytest.raises(ModelRefused, match="limit of 1 USD could be exceeded: 0 are spent"):
+    with pytest.raises(ModelRefused, match="limit of 1 USD could be exceeded: 0 spent"):
         budget.fits(Worst(tokens=1, usd=1.1))
     budget.settle(reserved, None, 0.5)
     assert budget.fits(Worst(tokens=1, usd=0.5))
     budget.settle(budget.reserve(Worst(tokens=1, usd=0.1)), None, 0.1)
-    with pytest.raises(ModelRefused, match=r"0\.6 are spent and the next call can take 0\.5"):
+    with pytest.raises(ModelRefused, match=r"0\.6 spent, next call ≤ 0\.5"):
         budget.fits(Worst(tokens=1, usd=0.5))
 
 
@@ -213,7 +213,7 @@ def test_no_wait_goes_beyond_the_minutes_allowed(api: MessagesApi) -> None:
         with pytest.raises(ModelRefused, match="HTTP 429"):
             made.complete(BODY, 0)
         now[0] = 60.0
-        with pytest.raises(ModelRefused, match="minutes allowed are over"):
+        with pytest.raises(ModelRefused, match="time limit of"):
             made.complete(BODY, 0)
     assert api.asked == 4
 

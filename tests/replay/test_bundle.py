@@ -151,7 +151,7 @@ def test_a_bundle_replaces_the_one_before_it_as_a_whole(store: Store, tmp_path: 
     before = file.read_bytes()
     found = replayed(store, stored(store))
     store.db.execute("DELETE FROM answer")
-    with pytest.raises(BadBundle, match="an answer of step 0 is not stored any more"):
+    with pytest.raises(BadBundle, match="a response of step 0 is no longer stored"):
         bundle.write(store, found, file)
     assert file.read_bytes() == before
 
@@ -212,7 +212,7 @@ def test_what_was_attached_after_the_replay_is_noticed_before_anything_is_writte
     bare = stored(store, spans(asking=request(system=None)))
     found = replayed(store, bare, None)
     attach(store, bare.id, Supplement(name="late", system="Be kind."))
-    with pytest.raises(BadBundle, match=r"comes to something else by now \(step 0: "):
+    with pytest.raises(BadBundle, match=r"is not reproducible any more \(step 0: "):
         bundle.write(store, found, tmp_path / "b.zip")
     assert not (tmp_path / "b.zip").exists()
 
@@ -323,7 +323,7 @@ def test_without_its_stub_a_free_replay_comes_to_something_else(
     )
     stub = Stub(tool="get_order", arguments={"order_id": "999"}, result="lost")
     made = free_case.run(trace, strange, terms=Terms(stubs=(stub,)), store=store)
-    with pytest.raises(BadBundle, match="comes to something else by now"):
+    with pytest.raises(BadBundle, match="is not reproducible any more"):
         bundle.write(store, made.core(), tmp_path / "b.zip")
 
 
@@ -361,7 +361,7 @@ def test_a_member_that_was_changed_is_named(name: str, file: Path) -> None:
     assert CHANGES[name][0] in found[name]
     found[name] = found[name].replace(*CHANGES[name])
     file.write_bytes(contents.packed(found))
-    with pytest.raises(BadBundle, match=f"{re.escape(str(file))}: {name} is not what was written"):
+    with pytest.raises(BadBundle, match=f"{re.escape(str(file))}: {name} was changed"):
         bundle.verify(file)
 
 
@@ -385,7 +385,7 @@ def test_a_member_that_was_added_is_refused(file: Path) -> None:
 def test_a_name_that_stands_twice_is_refused(file: Path) -> None:
     with pytest.warns(UserWarning, match="Duplicate"), zipfile.ZipFile(file, "a") as opened:
         opened.writestr("result.json", b"{}")
-    with pytest.raises(BadBundle, match=r"result\.json stands in it twice"):
+    with pytest.raises(BadBundle, match=r"result\.json occurs twice"):
         bundle.read(file)
 
 
@@ -393,7 +393,7 @@ def test_a_file_that_was_cut_or_is_something_else_is_no_bundle(file: Path, tmp_p
     whole = file.read_bytes()
     for cut in (0, 10, len(whole) // 2, len(whole) - 1):
         file.write_bytes(whole[:cut])
-        with pytest.raises(BadBundle, match="is no bundle: not a whole zip file"):
+        with pytest.raises(BadBundle, match="not a bundle: not a complete zip file"):
             bundle.read(file)
     with pytest.raises(BadBundle, match="cannot be read"):
         bundle.read(tmp_path / "none.zip")
@@ -435,7 +435,7 @@ def test_an_answer_that_was_forged_comes_to_another_result(file: Path) -> None:
     resigned(file, forge)
     found = bundle.verify(file)
     assert not found.same
-    assert found.differs == ("step 1: the answers of control",)
+    assert found.differs == ("step 1: the control samples",)
 
 
 def test_a_result_that_was_forged_does_not_follow_from_its_answers(file: Path) -> None:
@@ -448,20 +448,20 @@ def test_a_result_that_was_forged_does_not_follow_from_its_answers(file: Path) -
 
     resigned(file, forge)
     found = bundle.verify(file)
-    assert found.differs == ("step 3: the answers of the edited arm",)
+    assert found.differs == ("step 3: the edited samples",)
 
 
 def test_a_trace_that_was_forged_is_not_the_one_that_was_replayed(file: Path) -> None:
     resigned(file, lambda found: found.update({contents.TRACE: found[contents.TRACE].replace(
         b"Refund order 1042", b"Refund order 1043")}))  # fmt: skip
-    with pytest.raises(BadBundle, match=r"trace\.arc\.jsonl does not hold the trace"):
+    with pytest.raises(BadBundle, match=r"trace\.arc\.jsonl is not the trace"):
         bundle.verify(file)
 
 
 def test_an_edit_that_was_forged_is_not_the_one_of_the_result(file: Path) -> None:
     resigned(file, lambda found: found.update(
         {contents.EDIT: digests.encode(Edit(name="x", changes=(SetSystem("x"),)))}))  # fmt: skip
-    with pytest.raises(BadBundle, match=r"edit\.json does not fit"):
+    with pytest.raises(BadBundle, match=r"edit\.json does not match"):
         bundle.read(file)
 
 
@@ -475,7 +475,7 @@ def test_an_answer_more_or_less_does_not_fit_the_result(file: Path) -> None:
             found[contents.ANSWERS] = b"".join(change(lines))
 
         resigned(file, forge)
-        with pytest.raises(BadBundle, match=r"answers\.jsonl does not fit"):
+        with pytest.raises(BadBundle, match=r"answers\.jsonl does not match"):
             bundle.read(file)
 
 
@@ -486,7 +486,7 @@ def test_terms_that_no_replay_can_have_had_are_refused(levels: tuple[int, ...], 
         found[contents.RESULT] = structs.replace(told, levels=levels).encoded()
 
     resigned(file, forge)
-    with pytest.raises(BadBundle, match=r"result\.json does not fit"):
+    with pytest.raises(BadBundle, match=r"result\.json does not match"):
         bundle.read(file)
 
 
@@ -515,17 +515,19 @@ def rewritten(file: Path, **fields: Any) -> None:
 
 def test_a_newer_format_says_so(file: Path) -> None:
     rewritten(file, format="arc-bundle/2", surprise=True)
-    with pytest.raises(BadBundle, match="is arc-bundle/2, this arc reads arc-bundle/1") as error:
+    with pytest.raises(
+        BadBundle, match="format arc-bundle/2 is not supported: this arc reads arc-bundle/1"
+    ) as error:
         bundle.read(file)
-    assert error.value.hint == "upgrade arc"
+    assert error.value.hint == "Try: a newer arc"
 
 
 @pytest.mark.parametrize(
     ("engine", "said"),
     [
-        ({"result": "arc-replay/9"}, "of result arc-replay/9"),
-        ({"rules": 99}, "of rules 99"),
-        ({"dice": 6}, "of dice 6"),
+        ({"result": "arc-replay/9"}, "with result arc-replay/9"),
+        ({"rules": 99}, "with rules 99"),
+        ({"dice": 6}, "with dice 6"),
     ],
 )
 def test_another_engine_says_so(engine: dict[str, Any], said: str, file: Path) -> None:
@@ -542,9 +544,9 @@ def test_a_member_that_inflates_beyond_what_it_may_have_is_not_read_to_its_end(f
     found = members(file)
     file.write_bytes(contents.packed({**found, contents.TRACE: bytes(50_000_000)}))
     assert file.stat().st_size < 100_000
-    with pytest.raises(BadBundle, match=r"trace\.arc\.jsonl is larger than the \d+ bytes"):
+    with pytest.raises(BadBundle, match=r"trace\.arc\.jsonl is larger than the limit of \d+ bytes"):
         bundle.read(file)
-    with pytest.raises(BadBundle, match=r"manifest\.json is larger than the 65536 bytes"):
+    with pytest.raises(BadBundle, match=r"manifest\.json is larger than the limit of 65536 bytes"):
         contents.decoded(contents.Archive(contents.packed({contents.NAME: bytes(50_000_000)})))
 
 
@@ -568,12 +570,12 @@ def test_a_number_larger_than_any_database_holds_is_another_answer(file: Path) -
         )
 
     resigned(file, forge)
-    assert bundle.verify(file).differs[0] == "step 1: the answers of control"
+    assert bundle.verify(file).differs[0] == "step 1: the control samples"
 
 
 def test_a_directory_of_many_entries_is_not_even_parsed() -> None:
     many = contents.packed({str(number): b"" for number in range(1000)})
-    with pytest.raises(BadBundle, match="holds more than a bundle does"):
+    with pytest.raises(BadBundle, match="too many files for a bundle"):
         contents.Archive(many)
 
 
@@ -581,7 +583,7 @@ def test_a_member_that_is_packed_otherwise_is_refused(file: Path) -> None:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_LZMA) as made:
         made.writestr(contents.NAME, members(file)[contents.NAME])
-    with pytest.raises(BadBundle, match=r"manifest\.json is encrypted, or packed"):
+    with pytest.raises(BadBundle, match=r"manifest\.json is encrypted, or compressed"):
         contents.decoded(contents.Archive(out.getvalue()))
 
 
@@ -651,7 +653,7 @@ def test_the_command_says_what_was_verified_and_whether_it_holds(file: Path) -> 
     assert done.return_value == 0
     assert "edit      verify" in done.stdout
     assert "answers   20" in done.stdout
-    assert done.stdout.endswith("run again from the bundle alone: the same\n")
+    assert done.stdout.endswith("reproduced from the bundle alone: same result\n")
     told = CliRunner().invoke(cli, ["bundle", "verify", str(file), "--json"], standalone_mode=False)
     view = msgspec.json.decode(told.stdout)
     assert (view["same"], view["digest"], view["differs"]) == (True, view["found"], [])

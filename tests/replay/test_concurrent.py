@@ -230,7 +230,7 @@ def test_stop_from_another_thread_cancels_all_and_refuses_more(
 
     thread = threading.Thread(target=stop_when_asked)
     thread.start()
-    with pytest.raises(Stopped, match="stopped before the answer came"):
+    with pytest.raises(Stopped, match="stopped before the response"):
         list(claude.complete_all(MANY))
     thread.join()
     with pytest.raises(Stopped):

@@ -158,7 +158,7 @@ def test_a_missing_result_is_never_invented_and_the_step_cannot_be_asked(
     rest: tuple[Json, ...],
 ) -> None:
     made = sent(user("go"), assistant([call("1")]), *rest)
-    assert made.refusal == "a result is missing: get_order (toolu_arc_0) has no recorded result"
+    assert made.refusal == "missing tool result: get_order (toolu_arc_0) has no recorded result"
     assert "tool_result" not in str(made.body())
     assert refusal(made.body()) is not None
 
@@ -166,14 +166,14 @@ def test_a_missing_result_is_never_invented_and_the_step_cannot_be_asked(
 def test_calls_without_tool_definitions_cannot_be_asked() -> None:
     made = sent(user("go"), assistant([call("1")]), user([result("1")]), tools=None)
     assert made.refusal is not None
-    assert "tool definitions not recorded (`arc attach` adds them)" in made.refusal
+    assert "tool definitions not recorded. Try: arc attach" in made.refusal
 
 
 def test_an_opening_that_was_not_recorded_is_said_to_be_so() -> None:
     made = sent(assistant("Hello!"), user("Hi."))
     assert made.body()["messages"][0] == {"role": "user", "content": turns.OPENING}
     assert made.partial == (turns.NO_OPENING,)
-    assert sent(assistant("Hello!")).refusal == "no message of the conversation was recorded"
+    assert sent(assistant("Hello!")).refusal == "no messages recorded"
     assert Converter("x").sent(Request(tools=())).refusal is not None
 
 

@@ -69,8 +69,8 @@ def test_a_run_of_another_provider_is_asked_again_whole_and_the_verdict_says_of_
         assert verdict.notices == ()
         # What it can say: what this model would do, and what the edit changes in that.
         assert verdict.rebased
-        assert "not of gpt-4o" in verdict.sentence
-        assert "this is what claude-other would do, not why the recorded model" in verdict.sentence
+        assert "recorded with gpt-4o" in verdict.sentence
+        assert "the result holds for claude-other only" in verdict.sentence
         assert verdict.edited_departs == 0
         assert "from control's first answer" in verdict.sentence
         assert len(verdict.effects) == len(STEPS)

@@ -349,7 +349,7 @@ def test_keys_and_proxies_are_named_and_never_shown(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("HTTPS_PROXY", "http://user:hunter2@proxy")
     found = by_name(model_checks())
     assert found["key"].finding == "ANTHROPIC_API_KEY set"
-    assert found["proxies"].finding == "set for https; live calls go through them"
+    assert found["proxies"].finding == "set for https; live calls use them"
     assert "secret" not in str(found)
     assert "hunter2" not in str(found)
 

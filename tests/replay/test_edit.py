@@ -69,13 +69,13 @@ def test_an_anchor_is_found_in_a_prompt_of_several_blocks() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (ReplaceText("Never there", "x"), "step 4: the anchor 'Never there' is not in the system"),
+        (ReplaceText("Never there", "x"), "step 4: anchor 'Never there' not found in the system"),
         (
             ReplaceText("efund", "x"),
-            "step 4: the anchor 'efund' stands in the system prompt 2 times",
+            "step 4: anchor 'efund' found 2 times in the system prompt",
         ),
-        (SetTool(name="get_orders", description="x"), "step 4: no tool 'get_orders' is offered"),
-        (SetMessage(index=2, text="x"), "step 4: message 2 carries a tool result"),
+        (SetTool(name="get_orders", description="x"), "step 4: unknown tool 'get_orders'"),
+        (SetMessage(index=2, text="x"), "step 4: message 2 is a tool result"),
     ],
 )
 def test_a_target_that_is_not_there_is_an_error_naming_the_step(change: Change, said: str) -> None:
@@ -236,14 +236,14 @@ def test_every_kind_of_change_is_read_from_toml() -> None:
     ("text", "said"),
     [
         ("kind =", "e.toml: is not TOML"),
-        ("name = 'x'", "e.toml: holds no [[change]] table"),
-        ("change = 3", "e.toml: holds no [[change]] table"),
+        ("name = 'x'", "e.toml: no [[change]] table"),
+        ("change = 3", "e.toml: no [[change]] table"),
         ("change = [3]", "e.toml: change 1: is not a table"),
         ("nam = 'x'", "e.toml: no key 'nam'; did you mean 'name'?"),
         ("[[change]]\ntext = 'x'", "e.toml: change 1: kind: is missing"),
         (
             "[[change]]\nkind = 'set_sytem'\ntext = 'x'",
-            "e.toml: change 1: kind: no kind 'set_sytem'; did you mean 'set_system'?",
+            "e.toml: change 1: kind: unknown kind 'set_sytem'; did you mean 'set_system'?",
         ),
         (
             "[[change]]\nkind = 'set_system'\ntext = 'x'\n[[change]]\nkind = 'replace_text'"
@@ -254,7 +254,7 @@ def test_every_kind_of_change_is_read_from_toml() -> None:
         ("[[change]]\nkind = 'set_message'\ntext = 'x'", "e.toml: change 1: Object missing"),
         (
             "[[change]]\nkind = 'set_message'\ntext = 'x'\ntarget = -1",
-            "e.toml: change 1: target: counts from 0",
+            "e.toml: change 1: target: must be 0 or more",
         ),
         ("[[change]]\nkind = 'set_tool'\ntarget = 'x'", "e.toml: change 1: changes nothing"),
         (
@@ -265,7 +265,7 @@ def test_every_kind_of_change_is_read_from_toml() -> None:
             "[[change]]\nkind = 'set_tool'\ntarget = 'x'\nschema = {default = nan}",
             "e.toml: change 1: a number that is not finite",
         ),
-        ("name = 3\n[[change]]\nkind = 'set_system'\ntext = 'x'", "e.toml: name: must be a text"),
+        ("name = 3\n[[change]]\nkind = 'set_system'\ntext = 'x'", "e.toml: name: must be a string"),
     ],
 )
 def test_a_bad_file_is_named_with_the_key(text: str, said: str) -> None:

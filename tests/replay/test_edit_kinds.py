@@ -78,7 +78,7 @@ def test_a_patch_changes_the_system_prompt_and_names_the_step_it_does_not_fit() 
     patch = "@@ -1,2 +1,2 @@\n You refund orders.\n-Refund at once.\n+Verify.\n"
     for request in asked(recorded(LOOK), PatchSystem(patch)):
         assert system_of(request) == "You refund orders.\nVerify.\n"
-    with pytest.raises(BadEdit, match=r"step 3: hunk 1 of the patch: its lines, from 'You ref"):
+    with pytest.raises(BadEdit, match=r"step 3: hunk 1 of the patch: lines from 'You ref"):
         apply(edit(SetSystem("Other."), PatchSystem(patch)), last(), "step 3")
     with pytest.raises(BadEdit, match="arc attach"):
         apply(edit(PatchSystem(patch)), last(system=None))
@@ -111,9 +111,9 @@ def test_an_anchor_may_stand_in_the_description_of_a_tool() -> None:
     changed = apply(edit(ReplaceText("Look", "Read", "tool get_order")), last())
     assert changed.tools is not None
     assert [tool.description for tool in changed.tools] == ["Read up.", "Refund.", "Find."]
-    with pytest.raises(BadEdit, match=r"step 1: the anchor 'x' is not in the description of get_o"):
+    with pytest.raises(BadEdit, match=r"step 1: anchor 'x' not found in the description of get_o"):
         apply(edit(ReplaceText("x", "y", "tool get_order")), last(), "step 1")
-    with pytest.raises(BadEdit, match=r"no tool 'get_ordr' is offered; did you mean 'get_order'"):
+    with pytest.raises(BadEdit, match=r"unknown tool 'get_ordr'; did you mean 'get_order'"):
         apply(edit(ReplaceText("x", "y", "tool get_ordr")), last())
 
 
@@ -189,10 +189,13 @@ def test_a_call_by_a_new_name_leads_back_to_the_recorded_one() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (RenameTool("get_order", "refund_order"), "step 2: a tool 'refund_order' is offered alr"),
-        (RenameTool("get_ordr", "x"), "step 2: no tool 'get_ordr' is offered"),
-        (RemoveTool("get_ordr"), "step 2: no tool 'get_ordr' is offered"),
-        (RenameTool("get_order", "a b"), "tool get_order renamed to a b: text: 'a b' cannot be"),
+        (RenameTool("get_order", "refund_order"), "step 2: tool 'refund_order' already exists"),
+        (RenameTool("get_ordr", "x"), "step 2: unknown tool 'get_ordr'"),
+        (RemoveTool("get_ordr"), "step 2: unknown tool 'get_ordr'"),
+        (
+            RenameTool("get_order", "a b"),
+            "tool get_order renamed to a b: text: 'a b' is not a valid tool name",
+        ),
         (RenameTool("get_order", "x" * 129), f"tool get_order renamed to {'x' * 129}: text:"),
     ],
 )
@@ -215,7 +218,9 @@ def test_the_last_tool_stays_where_the_conversation_calls_some() -> None:
     every = [RemoveTool(name) for name in ("get_order", "refund_order", "find_product")]
     first = recorded(LOOK).steps[0].ask.request
     assert apply(edit(*every), first).tools == ()
-    with pytest.raises(BadEdit, match="step 6: no tool would be offered, but the conversation ca"):
+    with pytest.raises(
+        BadEdit, match="step 6: the edit removes all tools, but the conversation ca"
+    ):
         apply(edit(*every), last(), "step 6")
 
 
@@ -231,10 +236,10 @@ def test_an_anchor_may_stand_in_a_message_which_keeps_its_calls(dialect: Dialect
 
 
 def test_an_anchor_of_a_message_stands_in_it_once_and_in_no_result() -> None:
-    with pytest.raises(BadEdit, match="step 5: the anchor 'e' stands in what message 0 says 2 tim"):
+    with pytest.raises(BadEdit, match="step 5: anchor 'e' found 2 tim"):
         apply(edit(ReplaceText("e", "x", "message 0")), last(), "step 5")
     for dialect in DIALECTS:
-        with pytest.raises(BadEdit, match=r"is not in what message 2 says; .*set_observation"):
+        with pytest.raises(BadEdit, match=r"not found in the text of message 2.*set_observation"):
             apply(edit(ReplaceText("shipped", "lost", "message 2")), last(dialect=dialect))
 
 
@@ -272,13 +277,13 @@ def test_an_assistants_message_stands_from_when_the_conversation_goes_on() -> No
     editor = Editor(edit(InsertMessage(end, "assistant", "x")), trace)
     final = trace.steps[-1].ask.request
     assert editor.request(final, "the last step") is final
-    assert editor.unmet == (f"goes on after message {end}",)
+    assert editor.unmet == (f"continues after message {end}",)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_call_and_its_result_are_never_parted(dialect: Dialect) -> None:
     request = last(dialect=dialect)
-    with pytest.raises(BadEdit, match="step 6: a message of the assistant after message 1 would s"):
+    with pytest.raises(BadEdit, match="step 6: an assistant message after message 1 would s"):
         apply(edit(InsertMessage(1, "assistant", "Hm.")), request, "step 6")
     for role in ("user", "system"):
         made = apply(edit(InsertMessage(1, role, "Well?")), request)
@@ -296,7 +301,7 @@ def test_calls_made_together_in_two_messages_are_not_parted() -> None:
     chain = extend(None, [Message(dialect="anthropic", body=body) for body in bodies])
     request = structs.replace(last(), context=chain)
     assert len(sent(request)) == 3
-    with pytest.raises(BadEdit, match="a message before message 2 would part calls made together"):
+    with pytest.raises(BadEdit, match="a message before message 2 would separate parallel calls"):
         apply(edit(InsertMessage(1, "user", "Well?")), request)
 
 
@@ -363,7 +368,7 @@ def test_the_diff_names_each_part_plainly() -> None:
         InsertMessage(0, "user", "Please."),
         InsertMessage(3, "assistant", "Hm."),
     )
-    with pytest.raises(BadEdit, match="between a call and its result"):
+    with pytest.raises(BadEdit, match="separate a call from its result"):
         diff_trace(made, trace)
     made = edit(*made.changes[:-1], InsertMessage(4, "assistant", "Hm."))
     lines = diff_trace(made, trace)
@@ -386,7 +391,7 @@ def test_the_diff_may_be_of_some_steps_only() -> None:
     trace = recorded(LOOK)
     made = edit(SetMessage(2, "x"))
     assert diff_trace(made, trace, [0]) == []
-    with pytest.raises(BadEdit, match="step 1: message 2 carries a tool result"):
+    with pytest.raises(BadEdit, match="step 1: message 2 is a tool result"):
         diff_trace(made, trace)
 
 

@@ -42,31 +42,31 @@ def test_an_empty_text_takes_a_patch_that_only_adds() -> None:
 @pytest.mark.parametrize(
     ("patch", "said"),
     [
-        ("", "step 4: the patch holds no hunk"),
-        ("Be kind.", "step 4: hunk 1 of the patch: 'Be kind.' is no hunk of a unified diff"),
+        ("", "step 4: no hunk in the patch"),
+        ("Be kind.", "step 4: hunk 1 of the patch: 'Be kind.' is not a hunk of a unified diff"),
         (
             "@@ -1 +1 @@\n-Be rude.\n+x\n",
-            "step 4: hunk 1 of the patch: its lines, from 'Be rude.' on, are not in the text",
+            "step 4: hunk 1 of the patch: lines from 'Be rude.' on not found in the text",
         ),
         (
             "@@ -1 +1 @@\n-Refund at once.\n+x\n@@ -2 +2 @@\n-Be kind.\n+x\n",
-            "step 4: hunk 2 of the patch: its lines, from 'Be kind.' on, are in the text 2 times",
+            "step 4: hunk 2 of the patch: lines from 'Be kind.' on found 2 times in the text",
         ),
         (
             "@@ -2 +2 @@\n-Refund at once.\n+x\n@@ -1 +1 @@\n-You refund orders.\n+x\n",
-            "step 4: hunk 2 of the patch stands before the end of hunk 1",
+            "step 4: hunk 2 of the patch overlaps hunk 1",
         ),
         (
             "@@ -1,2 +1 @@\n-Be kind.\n",
-            "step 4: hunk 1 of the patch: has 1 old and 0 new lines, its head says 2 and 1",
+            "step 4: hunk 1 of the patch: 1 old and 0 new lines, but its header gives 2 and 1",
         ),
         (
             "@@ -2,0 +3 @@\n+Be quick.\n",
-            "step 4: hunk 1 of the patch shows no line to find its place by",
+            "step 4: hunk 1 of the patch: no context lines",
         ),
         (
             "@@ -4 +4 @@\n-Refund at once.\n+x\n--- c\n+++ d\n",
-            "step 4: hunk 2 of the patch: '--- c' is no hunk of a unified diff",
+            "step 4: hunk 2 of the patch: '--- c' is not a hunk of a unified diff",
         ),
     ],
 )

@@ -166,16 +166,16 @@ def test_results_that_are_set_can_be_asked_for_by_step_and_call() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (SetObservation(step=9, text="x"), "the trace has no step 9; there are 0 to 4"),
-        (SetObservation(step=2, text="x"), "step 2: calls no tool"),
+        (SetObservation(step=9, text="x"), "no step 9 in the trace. Steps: 0 to 4"),
+        (SetObservation(step=2, text="x"), "step 2: no tool call"),
         (
             SetObservation(step=1, text="x"),
-            "step 1: makes 2 calls; say which with `call`: 0 get_order, 1 refund_order",
+            "step 1: makes 2 calls. Try: choose one with `call`: 0 get_order, 1 refund_order",
         ),
-        (SetObservation(step=1, call=2, text="x"), "step 1: has no call 2; it makes: 0 get_order"),
-        (SummariseBefore(9, "x"), "the trace has no step 9; there are 0 to 4"),
-        (SummariseBefore(0, "x"), "step 0: its conversation has nothing that a summary could"),
-        (InjectConstraint("x", 5), "the trace has no step 5"),
+        (SetObservation(step=1, call=2, text="x"), "step 1: no call 2. Calls: 0 get_order"),
+        (SummariseBefore(9, "x"), "no step 9 in the trace. Steps: 0 to 4"),
+        (SummariseBefore(0, "x"), "step 0: nothing to summarise before it"),
+        (InjectConstraint("x", 5), "no step 5 in the trace"),
     ],
 )
 def test_a_step_or_call_that_is_not_there_is_an_error_naming_it(change: Change, said: str) -> None:
@@ -186,12 +186,12 @@ def test_a_step_or_call_that_is_not_there_is_an_error_naming_it(change: Change, 
 
 def test_a_call_without_a_recorded_result_has_none_to_change() -> None:
     trace = recorded((("user", "go"), ("model", "", [("get_order", None)])))
-    with pytest.raises(BadEdit, match=r"step 0: no result of call 0 \(get_order\) was recorded"):
+    with pytest.raises(BadEdit, match=r"step 0: result of call 0 \(get_order\) not recorded"):
         Editor(edit(SetObservation(step=0, text="x")), trace)
 
 
 def test_a_step_is_found_in_a_whole_trace_only() -> None:
-    with pytest.raises(BadEdit, match="step 1 can only be found in a whole trace"):
+    with pytest.raises(BadEdit, match="step 1 cannot be found without the whole trace"):
         diff(edit(InjectConstraint("x", 1)), recorded(LOOK).steps[1].ask.request)
 
 
@@ -199,7 +199,7 @@ def test_a_step_of_another_thread_is_an_error_naming_the_thread() -> None:
     trace = built(["Hello."])
     other = structs.replace(trace.steps[0], index=1, thread="researcher")
     both = structs.replace(trace, steps=(*trace.steps, other))
-    with pytest.raises(BadEdit, match=r"thread 'researcher'.*with `thread = \"researcher\"`"):
+    with pytest.raises(BadEdit, match=r"thread 'researcher'.*thread = \"researcher\""):
         Editor(edit(InjectConstraint("x", 1)), both)
     Editor(edit(InjectConstraint("x", 1), thread="researcher"), both)
 
@@ -230,9 +230,9 @@ def test_a_context_that_does_not_go_on_from_the_step_is_left_and_counted() -> No
     compacted = extend(None, [Message(dialect="anthropic", body={"role": "user", "content": "S."})])
     request = structs.replace(trace.steps[4].ask.request, context=compacted)
     for change, wanted in (
-        (InjectConstraint("x", 3), "goes on from step 3 as it was recorded"),
-        (SummariseBefore(3, "x"), "goes on from step 3 as it was recorded"),
-        (SetObservation(step=3, text="x"), "carries the result of step 3"),
+        (InjectConstraint("x", 3), "continues step 3 as recorded"),
+        (SummariseBefore(3, "x"), "continues step 3 as recorded"),
+        (SetObservation(step=3, text="x"), "contains the result of step 3"),
     ):
         editor = Editor(edit(change), trace)
         assert editor.request(request, "step 4", 4) is request

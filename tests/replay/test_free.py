@@ -79,7 +79,10 @@ def test_a_run_that_does_what_was_done_ends_where_the_recording_ends() -> None:
     assert uses_of(made) == [("exact", "40"), ("exact", "gone"), ("exact", "30")]
     assert [(each.call.tool, each.recorded) for each in made.writes] == [("withdraw", True)]
     assert made.stop is not None
-    assert made.stop.sentence == "It spoke, and no words of the user follow in the recording."
+    assert (
+        made.stop.sentence
+        == "The agent replied with text; no user message follows in the recording."
+    )
 
 
 def test_on_the_road_it_asks_what_a_locked_replay_asks_and_shares_its_answers(
@@ -157,8 +160,7 @@ def test_the_balance_before_a_withdrawal_is_never_served_after_it() -> None:
     assert (strict.status, uses_of(strict)[-1]) == ("stale", ("stale", None))
     assert strict.stop is not None
     assert strict.stop.sentence == (
-        "The tape does not answer get_balance(): it was recorded only at another moment: the calls"
-        " before it that may write were others."
+        "No recorded result for get_balance(): stale, recorded only after different writes."
     )
     loose = run(ACCOUNT, script, terms=Terms(stubs=(stub,), allow_stale=True))
     assert loose.status == "finished"
@@ -176,7 +178,7 @@ def test_parallel_calls_are_all_answered_or_the_run_stops_before_the_turn() -> N
     assert [rank for rank, _ in uses_of(made)] == ["guessed", "miss", "miss"]
     assert made.stop is not None
     assert [each.call.arguments for each in made.stop.calls] == [{"day": 7}, {"day": 8}]
-    assert "(and 1 more of this turn)" in made.stop.sentence
+    assert "(and 1 more calls of this step)" in made.stop.sentence
 
 
 def test_a_miss_names_the_nearest_recorded_calls_for_a_stub_to_be_written_from() -> None:
@@ -212,7 +214,7 @@ def test_a_tool_that_is_not_offered_is_reported_and_stops_the_run() -> None:
     assert made.status == "miss"
     assert made.steps[0].flaws == ("calls magic, which is not offered",)
     assert made.stop is not None
-    assert made.stop.sentence == "The tape does not answer magic(): it is not offered."
+    assert made.stop.sentence == "No recorded result for magic(): tool not offered."
 
 
 def test_a_tool_the_edit_takes_away_is_not_answered_though_it_was_recorded() -> None:
@@ -256,7 +258,7 @@ def test_a_call_that_hangs_on_a_masked_value_stops_the_run(store: Store) -> None
     other = run(case, Script(uses(("refund_order", {"order_id": mask}))))
     assert (other.status, other.departure) == ("masked", None)
     assert other.stop is not None
-    assert "it hangs on a masked value" in other.stop.sentence
+    assert "it depends on a masked value" in other.stop.sentence
 
 
 # --- speaking, and other ends
@@ -273,7 +275,8 @@ def test_the_users_next_words_are_heard_only_by_a_run_that_said_what_was_said() 
     assert reworded.text == "It is 40."
     assert reworded.stop is not None
     assert reworded.stop.sentence == (
-        "It spoke, and the user's next words in the recording (step 2) answer other words."
+        "The agent replied with text; the next recorded user message (step 2) replies to a"
+        " different one."
     )
     departed = run(TALK, Script(says("Which account?")))
     assert (departed.status, departed.departure) == ("user", 0)
@@ -285,7 +288,7 @@ def test_after_the_users_last_words_any_words_end_the_run() -> None:
     assert (made.status, made.departure, made.text) == ("finished", 2, "I cannot do that.")
     silent = run(TALK, Script(uses(BALANCE), says("You have 40."), message()))
     assert silent.stop is not None
-    assert silent.stop.sentence.startswith("It ended its turn without a word, and no words")
+    assert silent.stop.sentence.startswith("The agent ended its turn without text; no user message")
 
 
 @pytest.mark.parametrize(
@@ -303,14 +306,14 @@ def test_an_answer_that_is_not_whole_stops_the_run_and_is_no_departure(
     made = run(ACCOUNT, Script(message(tool_use("get_balance"), stop=stop)))
     assert (made.status, made.departure) == ("cut", None)
     assert made.stop is not None
-    assert made.stop.sentence == f"Its answer was {said}."
+    assert made.stop.sentence == f"The response was {said}."
 
 
 def test_a_model_that_declines_stops_the_run_with_its_sentence() -> None:
     made = run(ACCOUNT, Fixed(ModelRefused("no key", "set one")))
     assert (made.status, made.steps[0].key) == ("refused", None)
     assert made.stop is not None
-    assert made.stop.sentence == "The model declined step 0: no key; set one."
+    assert made.stop.sentence == "No response for step 0: no key; set one."
 
 
 def test_a_recorded_request_that_cannot_be_asked_stops_the_run(store: Store) -> None:
@@ -319,7 +322,7 @@ def test_a_recorded_request_that_cannot_be_asked_stops_the_run(store: Store) -> 
     made = run(stored(store, spans(fidelity=lost)), model)
     assert (made.status, model.asked) == ("refused", 0)
     assert made.stop is not None
-    assert made.stop.sentence == "There is nothing to ask at step 0: the request was truncated."
+    assert made.stop.sentence == "Cannot replay step 0: the request was truncated."
 
 
 def test_a_run_that_would_go_on_for_ever_is_capped() -> None:
@@ -334,7 +337,7 @@ def test_offline_a_missing_answer_is_an_error_that_names_where(store: Store) -> 
     run(case, Tiny(), EDIT, store=store)
     stub = Stub(tool="get_order", arguments={"order_id": 1042}, result="x")
     offline = Cached(store, "tiny")
-    with pytest.raises(OfflineMiss, match=r"answer 2 of the run: no stored answer"):
+    with pytest.raises(OfflineMiss, match=r"response 2 of the run: no stored answer"):
         list(free.run(case, EDIT, offline, Terms(stubs=(stub,))))
     with pytest.raises(OfflineMiss, match=r"step 0: no stored answer"):
         list(free.run(case, None, offline))
@@ -432,7 +435,7 @@ def test_a_context_the_recording_rewrote_later_stands_beside_the_result(store: S
     case = stored(store, [*made[:-1], rewritten])
     departed = run(case, Script(uses(("get_order", {"order_id": 3}))))
     assert departed.notices == (
-        "The recording's context was rewritten at step 2; this run's never is.",
+        "The recording rewrites its context at step 2; a free replay does not.",
     )
     assert run(ACCOUNT, Script(says("No."))).notices == ()
 
@@ -542,8 +545,7 @@ def test_the_tour_goes_as_far_as_the_tape_and_then_as_far_as_its_stubs(store: St
     assert (made.status, made.departure, len(made.steps)) == ("miss", 4, 5)
     assert made.stop is not None
     assert made.stop.sentence == (
-        'The tape does not answer get_order(order_id="1039"):'
-        " it was never recorded with these arguments."
+        'No recorded result for get_order(order_id="1039"): never recorded with these arguments.'
     )
     [missed] = made.stop.calls
     drafted = draft(missed.call, missed.near)

@@ -208,7 +208,11 @@ def test_where_neither_can_take_one_the_nearest_step_does() -> None:
             "observation",
             "no value",
         ),
-        (shop(step(call("get_order", NOTHING, order_id="1042")), "Hm."), "tool-error", "no answer"),
+        (
+            shop(step(call("get_order", NOTHING, order_id="1042")), "Hm."),
+            "tool-error",
+            "no successful result",
+        ),
         (shop(step(call("search_help", "?", query="my order")), "Hm."), "step", "no argument"),
         (shop(), "step", "no step"),
     ],
@@ -220,7 +224,7 @@ def test_a_run_that_can_take_no_error_says_why(case: Trace, kind: Kind, why: str
 
 
 def test_a_step_that_is_not_there_is_the_user_s_mistake() -> None:
-    with pytest.raises(NotFound, match="there are 0 to 4"):
+    with pytest.raises(NotFound, match="Steps: 0 to 4"):
         chosen(RUN, "observation", 5)
 
 
@@ -276,7 +280,7 @@ def test_your_own_observation_is_an_error_too() -> None:
     ("edit", "why"),
     [
         (Edit(name="e", changes=(SetSystem("Be loud."),)), "one change of kind set_observation"),
-        (Edit(name="e", changes=(SetObservation(step=0, text="x"),)), "calls no tool"),
+        (Edit(name="e", changes=(SetObservation(step=0, text="x"),)), "no tool call"),
         (Edit(name="e", changes=(SetObservation(step=2, text="x", call=3),)), "no call 3"),
     ],
 )
@@ -337,7 +341,7 @@ def test_two_answers_without_using_it_or_looking_again_are_no_correction() -> No
     assert outcome(RUN, wrong, search, search) == ("carried", None)
     found = after(RUN, wrong, says("I have handed this over."))
     assert found == Corrected(
-        outcome="carried", because="ends its turn without using it or looking again"
+        outcome="carried", because="ends its turn without using the value or reading it again"
     )
 
 
@@ -346,7 +350,7 @@ def test_a_change_the_recording_never_makes_on_it_follows_from_the_error() -> No
     wrong = yours(RUN, Edit(name="mine", changes=(SetObservation(step=2, text=text),)))
     found = after(RUN, wrong, uses(("cancel_order", {"order_id": "1042"})))
     assert found.outcome == "acted"
-    assert found.because == "cancel_order, which the recording does not do (answer 1)"
+    assert found.because == "cancel_order, not in the recording (response 1)"
 
 
 def test_a_run_that_stops_before_either_cannot_be_told() -> None:
@@ -362,7 +366,7 @@ def test_a_look_that_the_tape_does_not_answer_cannot_be_told() -> None:
     wrong = wrong_at(RUN)
     found = after(RUN, wrong, uses(("find_orders", {"email": "1042"})))
     assert (found.outcome, found.after) == ("unknown", None)
-    assert "the tape does not tell" in found.because
+    assert "no recorded result" in found.because
 
 
 def test_a_third_answer_is_not_asked_for() -> None:

@@ -102,7 +102,7 @@ def test_prose_within_json_says_the_wrong_value_too() -> None:
 def test_a_text_without_a_value_is_refused_with_a_sentence(text: str) -> None:
     found = chosen(told(text, "I see."), "observation", 2)
     assert isinstance(found, NotPut)
-    assert found.why.startswith("step 2: no value of what it was answered can be made wrong")
+    assert found.why.startswith("step 2: no value to corrupt in its result")
 
 
 @given(st.text(alphabet="0123456789-.,:$€ abMarch5/%#\n", max_size=60))

@@ -77,12 +77,12 @@ def foreseen(trace: Trace, edit: Edit | None, model: Cached, sampling: Sampling 
 def test_the_edit_departs_at_the_break_and_control_repeats_the_recording(store: Store) -> None:
     verdict = summary(run(store, stored(store)), BREAK)
     assert verdict.sentence == (
-        "Control repeats the recording at 5 of 5 steps."
-        " Your edit first departs at step 1: refund_order → get_order;"
-        " the recorded action at the break is gone."
-        " One sample: a look."
+        "Control matches 5 of 5 steps."
+        " The edit first diverges at step 1: refund_order → get_order;"
+        " fixed: recorded action repeated in 0/1 edited, 1/1 control."
+        " 1 sample: not conclusive. Outcome not evaluated."
     )
-    assert verdict.at_break == "gone"
+    assert verdict.at_break == "absent"
     assert verdict.control == Match(repeated=5, of=5)
     assert verdict.edited == Match(repeated=4, of=5)
     assert verdict.collateral == Collateral(fixed=1, same=1), "what comes after is left out"
@@ -93,9 +93,7 @@ def test_the_edit_departs_at_the_break_and_control_repeats_the_recording(store: 
 def test_control_alone_is_a_replay_too(store: Store) -> None:
     rows = run(store, stored(store), None)
     verdict = summary(rows)
-    assert verdict.sentence == (
-        "Control repeats the recording at 5 of 5 steps. One sample: a look."
-    )
+    assert verdict.sentence == ("Control matches 5 of 5 steps. 1 sample: not conclusive.")
     assert verdict.edited is None
     assert all(row.edited == () for row in rows)
 
@@ -104,8 +102,8 @@ def test_control_that_departs_says_where_first(store: Store) -> None:
     trace = stored(store)
     wrong = Fixed(message(tool_use("get_order", order_id=1)))
     assert summary(run(store, trace, None, wrong)).sentence == (
-        "Control repeats the recording at 0 of 5 steps;"
-        " it first departs at step 0: text → get_order. One sample: a look."
+        "Control matches 0 of 5 steps;"
+        " it first diverges at step 0: text → get_order. 1 sample: not conclusive."
     )
 
 
@@ -116,7 +114,7 @@ def test_a_step_whose_request_the_edit_does_not_touch_is_asked_once(store: Store
     assert [row.touched for row in rows] == [False, False, False, True, True]
     assert model.asked == 7
     assert rows[0].control is rows[0].edited
-    assert summary(rows, 3).at_break == "gone"
+    assert summary(rows, 3).at_break == "absent"
 
 
 def test_an_edit_that_changes_nothing_asks_nothing_more_and_says_so(store: Store) -> None:
@@ -127,7 +125,7 @@ def test_an_edit_that_changes_nothing_asks_nothing_more_and_says_so(store: Store
     assert model.asked == 5
     assert [row.control[0].key for row in rows] == [row.control[0].key for row in control]
     assert [row.edited[0].key for row in rows] == [row.control[0].key for row in control]
-    assert "Your edit changes no request that was asked." in summary(rows).sentence
+    assert "No request changed." in summary(rows).sentence
 
 
 def test_an_edit_of_a_tool_reaches_the_model(store: Store) -> None:
@@ -168,9 +166,9 @@ def test_every_sample_of_a_request_is_its_own_answer(store: Store) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (ReplaceText("Never there", "x"), "step 0: the anchor"),
-        (SetTool(name="none", description="x"), "step 0: no tool 'none' is offered"),
-        (SetMessage(index=99, text="x"), "no step that can be asked has message 99"),
+        (ReplaceText("Never there", "x"), "step 0: anchor"),
+        (SetTool(name="none", description="x"), "step 0: unknown tool 'none'"),
+        (SetMessage(index=99, text="x"), "Cannot replay: no replayable step has message 99"),
     ],
 )
 def test_an_edit_that_does_not_apply_is_refused_before_anything_is_asked(
@@ -201,10 +199,8 @@ def test_a_step_whose_request_is_unknown_gets_its_reason_and_no_call(store: Stor
     assert {row.refused for row in rows} == {"the request was truncated"}
     assert model.asked == 0
     verdict = summary(rows, BREAK)
-    assert verdict.sentence == "No step was asked."
-    assert verdict.notices == (
-        "step 0 was not asked: the request was truncated (4 more steps too)",
-    )
+    assert verdict.sentence == "No step was replayed."
+    assert verdict.notices == ("step 0 not replayed: the request was truncated (and 4 more steps)",)
 
 
 def test_each_reason_names_its_own_steps(store: Store) -> None:
@@ -213,9 +209,9 @@ def test_each_reason_names_its_own_steps(store: Store) -> None:
     rows = run(store, trace)
     first = run(store, stored(store, spans(fidelity=lost), id="lost"))[0]
     notices = summary([first, *rows[1:]], BREAK).notices
-    assert notices[0] == "step 0 was not asked: the request was truncated"
-    assert notices[1].startswith("step 2 was not asked: ")
-    assert notices[1].endswith("(2 more steps too)")
+    assert notices[0] == "step 0 not replayed: the request was truncated"
+    assert notices[1].startswith("step 2 not replayed: ")
+    assert notices[1].endswith("(and 2 more steps)")
     assert len(notices) == 2
 
 
@@ -229,7 +225,7 @@ def test_calls_without_definitions_of_tools_are_not_asked_for(store: Store) -> N
     trace = stored(store, spans(asking=request(tools=None)))
     rows = run(store, trace, None)
     assert rows[0].refused is None
-    assert "called a tool, but tool definitions not recorded" in str(rows[BREAK].refused)
+    assert "calls a tool, but tool definitions not recorded" in str(rows[BREAK].refused)
 
 
 def test_what_could_not_be_sent_lowers_the_fidelity_and_the_verdict_says_the_weakest(
@@ -275,7 +271,7 @@ def test_a_model_that_declines_altogether_ends_the_replay_with_a_sentence(store:
     assert [len(row.control) for row in rows] == [1, 1, 0, 0, 0]
     assert model.asked == 4
     assert summary(rows).notices == (
-        "step 2 was not asked: no key; set one (2 more steps too)",
+        "step 2 not replayed: no key; set one (and 2 more steps)",
         "step 1 lacks samples: no key; set one",
     )
 
@@ -434,7 +430,7 @@ def test_a_killed_replay_resumes_and_asks_only_what_is_missing(tmp_path: Path) -
         model = Tiny()
         rows = run(store, trace, EDIT, model)
         assert model.asked == 4
-        assert summary(rows, BREAK).at_break == "gone"
+        assert summary(rows, BREAK).at_break == "absent"
 
 
 def test_closing_the_replay_stops_it_and_keeps_what_was_answered(store: Store) -> None:
@@ -453,8 +449,8 @@ def test_closing_the_replay_stops_it_and_keeps_what_was_answered(store: Store) -
 def test_the_recorded_action_may_still_be_there(store: Store) -> None:
     other = Edit(name="x", changes=(SetSystem("You refund orders. Be brief."),))
     verdict = summary(run(store, stored(store), other), BREAK)
-    assert verdict.at_break == "still there"
-    assert "Your edit departs at no step; the recorded action at the break (step 1) is still" in (
+    assert verdict.at_break == "present"
+    assert "The edit does not diverge; not fixed: recorded action at step 1 repeated" in (
         verdict.sentence
     )
 
@@ -462,8 +458,11 @@ def test_the_recorded_action_may_still_be_there(store: Store) -> None:
 def test_a_break_that_control_does_not_repeat_is_no_ones_merit(store: Store) -> None:
     said = (*DIALOGUE[:3], ("assistant", [tool_use("get_order", order_id=9)]), *DIALOGUE[4:])
     verdict = summary(run(store, stored(store, spans(said))), BREAK)
-    assert verdict.at_break == "not control's"
-    assert "control does not repeat the recorded action either" in verdict.sentence
+    assert verdict.at_break == "absent in control"
+    assert (
+        "inconclusive, absent in control too: recorded action repeated in 0/1 edited"
+        in verdict.sentence
+    )
     assert verdict.collateral is not None
     assert verdict.collateral.fixed == 0
 
@@ -472,10 +471,10 @@ def test_other_words_at_the_break_are_no_departure(store: Store) -> None:
     said = (*DIALOGUE[:3], ("assistant", "I cannot refund that."), *DIALOGUE[6:])
     rows = run(store, stored(store, spans(said)), EDIT, Fixed(message(text("No refund."))))
     verdict = summary(rows, BREAK)
-    assert verdict.at_break == "in other words"
+    assert verdict.at_break == "reworded"
     assert verdict.control == Match(repeated=0, of=4, reworded=3)
-    assert "which may mean the same" in verdict.sentence
-    assert "at 3 more in other words" in verdict.sentence
+    assert "inconclusive: text at step 1 reworded" in verdict.sentence
+    assert "3 reworded" in verdict.sentence
 
 
 def test_a_break_after_the_first_departure_rests_on_another_history(store: Store) -> None:
@@ -484,19 +483,19 @@ def test_a_break_after_the_first_departure_rests_on_another_history(store: Store
     assert verdict.edited_departs == 0
     assert verdict.dimmed == (1, 2, 3, 4)
     assert verdict.marks[BREAK] == "changed"
-    assert "on a history the edited agent would not have had" in verdict.sentence
+    assert "after divergence, not counted" in verdict.sentence
 
 
 def test_a_departure_that_control_shares_is_said_to_be_shared(store: Store) -> None:
     said = (("user", "Hello"), ("assistant", [tool_use("get_order", order_id=9)]), *DIALOGUE[4:])
     verdict = summary(run(store, stored(store, spans(said))))
-    assert "first departs at step 0: get_order → text, as control does." in verdict.sentence
+    assert "first diverges at step 0: get_order → text, as does control." in verdict.sentence
 
 
 def test_a_break_that_was_not_asked_is_not_known(store: Store) -> None:
     verdict = summary(run(store, stored(store), steps={0, 3}), BREAK)
     assert verdict.at_break == "unknown"
-    assert "what it does at the break (step 1) is not known" in verdict.sentence
+    assert "break at step 1 not evaluated" in verdict.sentence
 
 
 def test_a_cut_answer_is_neither_a_match_nor_a_departure(store: Store) -> None:
@@ -520,12 +519,11 @@ def test_an_answer_that_cannot_be_right_breaks_its_step(store: Store) -> None:
 def test_another_model_answers_for_itself(store: Store) -> None:
     trace = stored(store, spans(model="openai/gpt-4o"))
     assert summary(run(store, trace)).sentence.endswith(
-        "Asked of tiny, not of openai/gpt-4o: this is what tiny would do,"
-        " not why the recorded model did what it did."
+        "Replayed on tiny, recorded with openai/gpt-4o: the result holds for tiny only."
     )
     unknown = stored(store, spans(model=None), id="other")
     assert summary(run(store, unknown)).sentence.endswith(
-        "Asked of tiny; which model was recorded is not known."
+        "Replayed on tiny; recorded model unknown."
     )
 
 

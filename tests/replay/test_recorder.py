@@ -239,7 +239,7 @@ def test_a_connection_that_breaks_is_an_error_of_its_step_and_of_the_agent(
         assert client.messages.create(**ASKED, messages=said("hello")).content
     failed, _ = asks(only(tmp_path / "arc.db"))
     assert failed.status == "error"
-    assert "the connection broke" in str(failed.error)
+    assert "connection lost" in str(failed.error)
     assert (failed.response.message is None) == (fault == "reset")
 
 
@@ -254,7 +254,7 @@ def test_a_client_that_leaves_in_the_middle_has_what_came_so_far(
         next(event for event in stream if event.type == "content_block_delta")
     (ask,) = asks(only(tmp_path / "arc.db"))
     assert ask.response.message is not None
-    assert ask.error == "the client left before the end"
+    assert ask.error == "the client disconnected before the end"
 
 
 def test_counting_and_listing_are_no_steps(api: MessagesApi, tmp_path: Path) -> None:

@@ -148,14 +148,15 @@ def test_all_schedules_come_to_the_same(store: Store) -> None:
 def test_a_flip_is_told_from_chance_and_its_counts_stand_beside_it(store: Store) -> None:
     verdict = summary(run(stored(store), EDIT, tiny(store)), BREAK)
     assert verdict.sentence == (
-        "Control repeats the recording at 5 of 5 steps."
-        " Your edit first departs at step 1: refund_order → get_order;"
-        " the recorded action at the break is gone in 8/8, against 0/8 in control."
+        "Control matches 5 of 5 steps."
+        " The edit first diverges at step 1: refund_order → get_order;"
+        " fixed: recorded action repeated in 0/8 edited, 8/8 control (p < .001)."
+        " Outcome not evaluated."
     )
     assert verdict.basis == (
-        "at the break p = 0.00016; beyond chance at step 1"
-        " (3 to 8 samples an arm, Fisher's test, Holm over 5 steps)",
-        "control itself departs from the recording in 0 % (0–16 %, n = 20)",
+        "significant divergence at step 1"
+        " (3 to 8 samples per arm, Fisher's exact test, Holm over 5 steps)",
+        "noise floor 0 % (0–16 %, n = 20)",
     )
     assert verdict.effects == (BREAK,)
     assert verdict.effect_step == BREAK
@@ -167,12 +168,13 @@ def test_a_flip_is_told_from_chance_and_its_counts_stand_beside_it(store: Store)
 def test_three_samples_of_a_flip_may_be_chance(store: Store) -> None:
     verdict = summary(run(stored(store), EDIT, tiny(store), fixed(3)), BREAK)
     assert verdict.effects == ()
-    assert "gone in 3/3, against 0/3 in control, which may be chance" in verdict.sentence
-    assert verdict.basis[0].startswith(
-        "at the break p = 0.1; no step departs beyond chance (3 samples an arm"
+    assert (
+        "inconclusive: recorded action repeated in 0/3 edited, 3/3 control (p = .100)"
+        in verdict.sentence
     )
+    assert verdict.basis[0].startswith("no significant divergence (3 samples per arm")
     assert verdict.collateral == Collateral(unclear=1, same=1)
-    assert verdict.at_break == "gone"
+    assert verdict.at_break == "absent"
 
 
 def test_noise_that_both_arms_have_is_no_effect(store: Store) -> None:
@@ -180,7 +182,7 @@ def test_noise_that_both_arms_have_is_no_effect(store: Store) -> None:
     verdict = summary(run(stored(store), harmless, tiny(store, Moody(3)), AUTO), BREAK)
     assert verdict.effects == ()
     assert verdict.noise.value == pytest.approx(1 / 3, abs=0.1)
-    assert "departs at no step" in verdict.sentence
+    assert "The edit does not diverge" in verdict.sentence
 
 
 def test_another_model_is_held_against_its_own_first_answer(store: Store) -> None:
@@ -196,9 +198,9 @@ def test_another_model_is_held_against_its_own_first_answer(store: Store) -> Non
     trace = stored(store, spans(model="openai/gpt-4o"))
     verdict = summary(run(trace, EDIT, tiny(store, Other())), BREAK)
     assert verdict.rebased
-    assert verdict.at_break == "not control's"
+    assert verdict.at_break == "absent in control"
     assert verdict.effects != ()
-    assert "from control's first answer" in verdict.sentence
+    assert "from control's first sample" in verdict.sentence
     assert verdict.noise.value == 0.0
 
 
@@ -213,7 +215,7 @@ def test_an_edit_that_only_the_edited_arm_cannot_ask_costs_that_arm(store: Store
     assert {row.edited_refused for row in rows} == {"prompt is too long"}
     assert all(row.control and not row.edited and row.refused is None for row in rows)
     assert summary(rows).notices == (
-        "step 0 was not asked with the edit: prompt is too long (4 more steps too)",
+        "step 0 not replayed with the edit: prompt is too long (and 4 more steps)",
     )
 
 
@@ -226,7 +228,7 @@ def test_an_edit_may_ask_another_model(store: Store) -> None:
     assert all(row.touched for row in rows)
     assert other.asked == 5
     verdict = summary(rows, BREAK, edited_model="other")
-    assert "Control is asked of tiny, the edit of other." in verdict.sentence
+    assert "Control runs on tiny, the edit on other." in verdict.sentence
 
 
 def test_masked_values_of_the_requests_stand_beside_the_fidelity(store: Store) -> None:
@@ -259,11 +261,11 @@ def test_an_oracle_sees_the_failure_in_actions_that_were_never_recorded(store: S
     rows = {row.step: row for row in replay(stored(store), EDIT, models, oracle=Shows())}
     verdict = summary(rows.values(), BREAK)
     assert verdict.tests[BREAK].p == 1.0
-    assert verdict.at_break == "gone"
+    assert verdict.at_break == "absent"
     assert verdict.marks[BREAK] == "fixed"
     assert verdict.at_break_test is not None
     assert verdict.at_break_test.counts == (8, 8, 0, 8)
-    assert "the break (refunds, by the test) is gone in 8/8" in verdict.sentence
+    assert "failure (refunds, by the test) in 0/8 edited" in verdict.sentence
     assert [len(rows[step].control) for step in range(5)] == [3, 8, 3, 3, 3]
 
 
@@ -272,5 +274,5 @@ def test_the_failure_may_stay_in_another_shape(store: Store) -> None:
     models = Models.one(tiny(store, Varied()))
     rows = {row.step: row for row in replay(stored(store), harmless, models, oracle=Shows())}
     verdict = summary(rows.values(), BREAK)
-    assert verdict.at_break == "still there"
+    assert verdict.at_break == "present"
     assert verdict.marks[BREAK] != "fixed"

@@ -252,7 +252,7 @@ def test_verify_finds_nothing_in_a_sound_database_and_every_forged_row(store: St
 def test_verify_notes_a_result_that_was_not_recorded(store: Store) -> None:
     add(store, batch(*spans(end=False, answered=False)))
     (note,) = check.coherence(read.load(store, only(store).trace))
-    assert (note.severity, note.what) == ("note", "its result was not recorded")
+    assert (note.severity, note.what) == ("note", "result not recorded")
 
 
 def test_a_name_finds_one_trace_or_says_what_is_near(store: Store) -> None:

@@ -69,7 +69,7 @@ def test_a_refused_trace_harms_no_other_of_its_group() -> None:
         assert [each.verdict if isinstance(each, Finished) else each.why for each in done] == [
             "new",
             "stands twice",
-            "says otherwise than the recording of the same run that is already stored",
+            "differs from the stored recording of the same run",
             "new",
         ]
         assert not writer.unfinished

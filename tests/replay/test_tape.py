@@ -82,7 +82,7 @@ def test_a_balance_is_that_of_its_moment_and_never_that_of_another() -> None:
     ]  # fmt: skip
     assert ranks(tape, [withdraw()], [balance]) == [("guessed", "gone"), ("guessed", "30")]
     [[_], [other], [after]] = play(tape, [balance], [withdraw(20)], [balance])
-    assert (other.rank, other.why) == ("miss", "it was never recorded with these arguments")
+    assert (other.rank, other.why) == ("miss", "never recorded with these arguments")
     assert (after.rank, after.text) == ("stale", None)
 
 
@@ -90,9 +90,7 @@ def test_a_read_before_the_recorded_write_is_stale_after_it() -> None:
     tape = tape_of(step(WITHDRAWN), step(READ_30), "Done.")
     [[early]] = play(tape, [balance])
     assert (early.rank, early.text) == ("stale", None)
-    assert early.why == (
-        "it was recorded only at another moment: the calls before it that may write were others"
-    )
+    assert early.why == ("stale, recorded only after different writes")
 
 
 def test_a_stale_read_is_served_where_allowed_from_a_state_the_run_was_in() -> None:
@@ -107,7 +105,7 @@ def test_a_write_is_never_served_from_another_moment_nor_twice() -> None:
     [_, [second]] = play(tape, [withdraw()], [withdraw()])
     assert (second.rank, second.why) == (
         "miss",
-        "it may write, and it was recorded only at another moment",
+        "the call may write and was recorded only after different writes",
     )
     [[first, twin]] = play(tape, [withdraw(), withdraw()])
     assert [first.rank, twin.rank] == ["miss", "miss"]
@@ -383,18 +381,18 @@ def test_a_tool_that_is_not_offered_is_answered_only_as_in_the_recording() -> No
     tape = tape_of(step(READ_40, call("magic", error("no such tool"))), "Done.")
     magic = Act(tool="magic", arguments={})
     [gone] = tape.find(tape.at(0), [balance], NAMES - {"get_balance"})
-    assert (gone.rank, gone.why) == ("miss", "it is not offered")
+    assert (gone.rank, gone.why) == ("miss", "tool not offered")
     [first, as_recorded] = tape.find(tape.at(0), [balance, magic], NAMES)
     assert (as_recorded.rank, as_recorded.text) == ("exact", "no such tool")
     [on_road] = tape.along(0, [balance], NAMES - {"get_balance"})
-    assert (on_road.rank, on_road.why) == ("miss", "it is not offered")
+    assert (on_road.rank, on_road.why) == ("miss", "tool not offered")
     assert (first.rank, first.text) == ("exact", "40")
 
 
 def test_a_call_whose_result_was_not_recorded_says_so() -> None:
     tape = tape_of(step(call("get_balance", NOTHING)), "Done.")
     [[found]] = play(tape, [balance])
-    assert (found.rank, found.why) == ("miss", "its result was not recorded")
+    assert (found.rank, found.why) == ("miss", "result not recorded")
     stub = Stub(tool="get_balance", arguments={}, result="41")
     stubbed = tape_of(step(call("get_balance", NOTHING)), "Done.", terms=Terms(stubs=(stub,)))
     assert ranks(stubbed, [balance]) == [("stub", "41")]
@@ -550,8 +548,8 @@ is_error = true
     ("toml", "said"),
     [
         ("x", "f.toml: is not TOML"),
-        ("", "f.toml: holds no [[stub]] table"),
-        ("stub = 3", "f.toml: holds no [[stub]] table"),
+        ("", "f.toml: no [[stub]] table"),
+        ("stub = 3", "f.toml: no [[stub]] table"),
         ("stub = [3]", "f.toml: stub 1: is not a table"),
         ("[[stub]]\nresult = 'x'", "f.toml: stub 1: tool: is missing"),
         ("[[stub]]\ntool = 'x'", "f.toml: stub 1: result: is missing"),
@@ -564,7 +562,7 @@ is_error = true
         (
             "[[stub]]\ntool = 'x'\nresult = '1'\narguments = {a = 1, b = 2}\n"
             "[[stub]]\ntool = 'x'\nresult = '2'\narguments = {b = 2.0, a = 1}\n",
-            "f.toml: stub 2: answers the same call as stub 1",
+            "f.toml: stub 2: same call as stub 1",
         ),
     ],
 )

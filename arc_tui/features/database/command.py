@@ -64,7 +64,7 @@ def existing(db: Path | None) -> Path:
     """The database that was asked for. Raises NotFound where there is none."""
     path = database_path(db)
     if not path.exists():
-        raise NotFound("database", str(path), hint="--db or ARC_DB names another")
+        raise NotFound("database", str(path), hint="Try: another --db or ARC_DB")
     return path
 
 
@@ -73,10 +73,10 @@ def existing(db: Path | None) -> Path:
 @json_option
 @db_option
 def backup(path: Path | None, as_json: bool, db: Path | None) -> int:
-    """Copy the database to PATH, or to a name with the date beside it.
+    """Copy the database to PATH; by default to a dated name next to it.
 
-    Others may go on writing. The copy is private (0600), without what was deleted, and looked
-    through before it gets its name; an existing file is never written over.
+    Works while other processes write. The copy is private (0600), contains no deleted data, and is
+    checked before it gets its name. An existing file is never overwritten.
     """
     existing(db)
     with open_store(db) as store:
@@ -111,15 +111,16 @@ _NAMED = 5
     type=click.Choice(["missing", "all", "none"]),
     default="missing",
     show_default=True,
-    help="Runs to write whole; missing: those of which no file is known to be there.",
+    help="Runs to export in full; missing: runs whose source file is not known to exist.",
 )
 @json_option
 @db_option
 def export(file: Path, runs: Runs, as_json: bool, db: Path | None) -> int:
-    """Write what cannot be made again from trace files to FILE: `arc db import` reads it.
+    """Export to FILE what cannot be recreated from trace files; `arc db import` reads it.
 
-    Tags, scores, saved edits, answers of models, replays, stubs, goals, held-out tasks; and runs
-    whose files may be gone. FILE is private (0600), masked as the database is, and never encrypted.
+    Tags, scores, saved edits, model responses, replays, stubs, goals, held-out tasks; and runs
+    whose source files may be gone. FILE is private (0600), masked like the database, and never
+    encrypted.
     """
     path = existing(db)
     with open_store(db, before=True) as store:
@@ -128,7 +129,7 @@ def export(file: Path, runs: Runs, as_json: bool, db: Path | None) -> int:
         print_json(made)
     else:
         counts = {**made.records, "recording": made.recordings}
-        words = _counts(counts) or "nothing that imports would not make again"
+        words = _counts(counts) or "nothing that imports cannot recreate"
         click.echo(f"{format.one_line(made.path)}  {format.file_size(made.bytes)}: {words}")
     for line in _export_warnings(made, encrypted=encryption.is_encrypted(path)):
         click.echo(line, err=True)
@@ -149,10 +150,10 @@ def _export_warnings(made: Exported, *, encrypted: bool) -> Iterator[str]:
 @json_option
 @db_option
 def import_(file: Path, as_json: bool, db: Path | None) -> int:
-    """Add what stands in an export (`-` is standard input); what is here stays as it is.
+    """Add the contents of an export (`-`: standard input); existing data is not changed.
 
-    All of it or, where the file is wrong, nothing. What belongs to a run that is not here waits
-    until that is imported.
+    All or nothing: an invalid file changes nothing. Data of a run that is not here yet is held
+    until that run is imported.
     """
     source = Source.stdin() if file == Path("-") else Source(file)
     with open_store(db) as store:
@@ -182,14 +183,14 @@ def _merged_lines(merged: Merged) -> Iterator[str]:
 
 def _import_warnings(merged: Merged) -> Iterator[str]:
     if merged.left:
-        yield f"left out, other ones are here: {_counts(merged.left)}"
+        yield f"skipped, different ones already here: {_counts(merged.left)}"
     if merged.changed:
         runs = format.count(len(merged.changed), "run")
-        yield f"{runs} with other content than when exported: {_named(merged.changed)}"
+        yield f"{runs} changed since the export: {_named(merged.changed)}"
     if merged.other_key:
         yield (
-            "the exported runs were masked with another key: answers to requests with masked values"
-            " are not found here. Try: arc db import into a new database, then arc import"
+            "the exported runs were masked with another key: cached responses with masked values"
+            " do not match here. Try: arc db import into a new database, then arc import"
         )
 
 
@@ -218,7 +219,7 @@ key_from = click.option(
     "--key-from",
     "source",
     type=click.Choice(["env", "keyring", "prompt"]),
-    help="Where the new key comes from; else a variable that is set, else you are asked.",
+    help="Source of the new key; by default a variable that is set, else a prompt.",
 )
 
 
@@ -228,8 +229,8 @@ key_from = click.option(
 def encrypt(source: From | None, db: Path | None) -> int:
     """Encrypt the database, with a key from ARC_DB_KEY, a keyring, or typed.
 
-    `keyring` makes a key and keeps it there. Needs the extra `crypt`. Whoever loses the key has
-    lost the database.
+    `keyring` generates a key and stores it in the keyring. Needs the extra `crypt`. Without the
+    key, the database cannot be read.
     """
     file = database_path(db)
     if not file.exists():
@@ -244,7 +245,7 @@ def encrypt(source: From | None, db: Path | None) -> int:
 @click.command()
 @db_option
 def decrypt(db: Path | None) -> int:
-    """Make an encrypted database plain again."""
+    """Decrypt the database."""
     file = _there(db)
     before = encryption.salt_of(file)
     _say(rewriting.decrypt(file), "plain")
@@ -257,9 +258,9 @@ def decrypt(db: Path | None) -> int:
 @key_from
 @db_option
 def rekey(source: From | None, db: Path | None) -> int:
-    """Give an encrypted database another key: from ARC_DB_NEW_KEY, a keyring, or typed.
+    """Change the key of an encrypted database: from ARC_DB_NEW_KEY, a keyring, or typed.
 
-    The old key is found as by every command.
+    The old key comes from the usual place.
     """
     file = _there(db)
     before = encryption.salt_of(file)
@@ -274,7 +275,7 @@ def rekey(source: From | None, db: Path | None) -> int:
 def _there(db: Path | None) -> Path:
     file = database_path(db)
     if not file.exists():
-        raise ArcError(f"{file}: there is no database", "name one with --db or ARC_DB")
+        raise ArcError(f"{file}: no database", "Try: --db FILE or ARC_DB")
     return file
 
 
@@ -285,7 +286,7 @@ def _new_key(file: Path, source: From | None, name: str, file_name: str) -> str:
     if found is not None:
         return encryption.fit(found.key)
     if source == "env":
-        raise ArcError(f"neither {name} nor {file_name} is set")
+        raise ArcError(f"{name} and {file_name} not set")
     return ask_for_new_key(file)
 
 
@@ -299,7 +300,7 @@ def _say(done: Rewritten, how: str) -> None:
     rows = f"{format.count(done.rows, 'row')} of {format.count(done.tables, 'table')}"
     click.echo(f"{done.file}: {how}; {rows} compared, {format.file_size(done.bytes)}")
     if done.wiped is None:
-        click.echo("the old file has another name too: its bytes were left there", err=True)
+        click.echo("the old file has a second hard link: its bytes were not erased", err=True)
     elif done.wiped:
         click.echo(
             f"the old file's {format.file_size(done.wiped)} were overwritten; an SSD, a snapshot or"
@@ -314,24 +315,24 @@ def _say(done: Rewritten, how: str) -> None:
 
 
 @click.command()
-@click.option("--dry-run", is_flag=True, help="Say what would be masked and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be masked; change nothing.")
 @click.option(
     "--bisected",
     "versions",
     multiple=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="A prompt or edit that was bisected and is no kept edit: its answers are found again."
-    " May be repeated.",
+    help="A prompt or edit that was bisected and is not saved: keeps its cached responses valid."
+    " Repeatable.",
 )
 @json_option
 @db_option
 def scrub(dry_run: bool, versions: tuple[Path, ...], as_json: bool, db: Path | None) -> int:
-    """Mask by today's rules, and those of [redact] in the config, what is stored already.
+    """Mask stored data by the current rules, including [redact] in the config.
 
-    All texts of all tables, in one step: either everything or nothing is changed. Digests follow,
-    so replays, tags and labels stay valid; then the old bytes are erased from the file and its log.
-    There is no way back, and copies beside the database still hold the old texts.
+    Covers all texts of all tables; all or nothing. Digests are updated, so replays, tags and labels
+    stay valid; then the old bytes are erased from the file and its log. This cannot be undone.
+    Copies next to the database keep the old texts.
     """
     existing(db)
     prompts = [_prompt(file) for file in versions]
@@ -366,19 +367,19 @@ def _print(found: Scrubbed, *, dry: bool) -> None:
 
 def _scrubbed_lines(found: Scrubbed) -> Iterable[str]:
     if not found.places:
-        yield "nothing is to be masked" if not found.done else "nothing was to be masked"
+        yield "nothing to mask"
     else:
         verb = "masked" if found.done else "to be masked"
         yield f"{verb}: {format.count(found.places, 'place')}"
     if found.merged:
-        yield f"{format.count(found.merged, 'row')} of content read like others now: stored once"
+        yield f"{format.count(found.merged, 'row')} now equal to another: stored once"
     if found.rekeyed:
-        many = format.count(found.rekeyed, "stored answer")
-        yield f"{many} found again under what {_its(found.rekeyed)} now"
+        many = format.count(found.rekeyed, "cached response")
+        yield f"{many} stored under the new text of {_its(found.rekeyed)}"
     if found.unfinished:
         yield f"{format.count(found.unfinished, 'unfinished import')} dropped"
     if found.erased:
-        yield "the old bytes are not in the file or its log any more"
+        yield "the old bytes were erased from the file and its log"
 
 
 def _its(many: int) -> str:
@@ -388,15 +389,15 @@ def _its(many: int) -> str:
 def _scrub_warnings(found: Scrubbed, *, dry: bool) -> Iterable[str]:
     if found.untold:
         yield (
-            f"{format.count(found.untold, 'stored answer')} (of judges, tests, searches) cannot be"
-            " told by request: where that changed, it is asked again;"
-            " --bisected FILE names a prompt that was bisected"
+            f"{format.count(found.untold, 'cached response')} (of judges, tests, bisections) cannot"
+            " be matched to a request: where that changed, the call is repeated."
+            " Try: --bisected FILE, for a prompt that was bisected"
         )
     if found.copies:
         shown = ", ".join(format.one_line(each) for each in found.copies)
-        yield f"files beside the database still hold the old texts, if they held them: {shown}"
+        yield f"files next to the database may contain the old texts: {shown}"
     if found.tables:
         shown = ", ".join(format.one_line(each) for each in found.tables)
-        yield f"tables of another program were not looked at: {shown}"
+        yield f"tables of another program, not checked: {shown}"
     if dry:
-        yield "nothing was changed: without --dry-run it is"
+        yield "Nothing was changed. Run without --dry-run to mask"

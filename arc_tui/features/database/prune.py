@@ -210,8 +210,8 @@ def _reasons(store: Store, request: PruneRequest) -> list[tuple[str, Stays]]:
     """Why a run stays, the first that holds is the one said."""
     held = frozenset[str]() if request.with_held_out else hidden(store)
     found: list[tuple[str, Stays]] = [
-        ("live: more of it is expected", lambda rows: any(row.live for row in rows)),
-        ("held out for a test", lambda rows: any(row.task in held for row in rows)),
+        ("live: still running", lambda rows: any(row.live for row in rows)),
+        ("held out", lambda rows: any(row.task in held for row in rows)),
     ]
     limit = request.before_ns
     if limit is not None:
@@ -296,7 +296,7 @@ class Age(click.ParamType[int]):
     ) -> int:
         age = number(str(value), _UNITS)
         if age is None:
-            self.fail(f"{value!r} is no age: say 30d, 12h or 2w", param, ctx)
+            self.fail(f"{value!r} is not an age. Try: 30d, 12h or 2w", param, ctx)
         return int(age)
 
 
@@ -310,29 +310,34 @@ class Share(click.ParamType[float]):
     ) -> float:
         share = number(str(value).removesuffix("%"), {"": 1.0})
         if share is None or share > 100:
-            self.fail(f"{value!r} is no percentage: say 5%", param, ctx)
+            self.fail(f"{value!r} is not a percentage. Try: 5%", param, ctx)
         return share
 
 
 @click.command()
 @click.argument("query", nargs=-1)
-@click.option("--older", type=Age(), metavar="AGE", help="Begun longer ago than this: 30d, 12h.")
+@click.option(
+    "--older",
+    type=Age(),
+    metavar="AGE",
+    help="Only runs that started longer ago than this: 30d, 12h.",
+)
 @click.option(
     "--keep",
     multiple=True,
     metavar="WHAT",
-    help="Leave these: failed, passed, tagged, replayed, or a query. May be repeated.",
+    help="Keep these runs: failed, passed, tagged, replayed, or a query. Repeatable.",
 )
 @click.option("--sample", type=Share(), default=0.0, metavar="PERCENT",
-              help="Leave this share of the rest, always the same runs: 5%.")  # fmt: skip
+              help="Keep this share of the rest, always the same runs: 5%.")  # fmt: skip
 @click.option(
     "--even-tagged",
     is_flag=True,
-    help="Delete also what people said of the runs; else their tags and scores stay.",
+    help="Also delete human tags and scores of the runs; kept by default.",
 )
 @click.option("--answers", is_flag=True,
-              help="Delete also every stored answer that no kept replay rests on.")  # fmt: skip
-@click.option("--yes", is_flag=True, help="Do it: without this, nothing is changed.")
+              help="Also delete every cached response that no remaining replay uses.")  # fmt: skip
+@click.option("--yes", is_flag=True, help="Delete. Without it, only show what would be deleted.")
 @held_out_option
 @json_option
 @db_option
@@ -348,19 +353,19 @@ def prune(
     as_json: bool,
     db: Path | None,
 ) -> int:
-    """Delete the runs that QUERY means, as in `arc ls`, and their bytes: a dry run without --yes.
+    """Delete the runs matching QUERY, as in `arc ls`, and erase their bytes; dry run without --yes.
 
-    A run goes with all its recordings, with its replays and their answers and edits. A message that
-    others say too stays. Runs that are live stay, and held-out ones unless --include-held-out. A
-    run whose start is not known is as old as its import. Backups and exports are not touched.
+    Deletes all recordings of a run, its replays, their cached responses and edits. Messages shared
+    with other runs are kept, and so are live runs, and held-out ones unless --include-held-out. A
+    run with unknown start counts from its import. Backups and exports are not changed.
     """
     with open_store(db) as store:
         waits = unerased(store)
         if not query and older is None:
             if not (yes and waits):
-                raise click.UsageError("say which runs are to go: QUERY, --older AGE, or both")
+                raise click.UsageError("no runs chosen. Try: a QUERY, --older AGE, or both")
             erase(store)
-            click.echo("an earlier pruning was cut short: what it left is erased now", err=True)
+            click.echo("An earlier prune was interrupted: its remains are erased now", err=True)
             return 0
         request = PruneRequest(
             query=" ".join(query),
@@ -377,7 +382,7 @@ def prune(
         return 0
     _print(view)
     if waits and not yes:
-        click.echo("an earlier pruning was cut short: --yes erases what it left", err=True)
+        click.echo("An earlier prune was interrupted. --yes erases its remains", err=True)
     return 0
 
 
@@ -415,7 +420,7 @@ def _lines(view: PruneView) -> list[str]:
         "replay": weight.replays,
         "answer": weight.answers,
         "edit": weight.edits,
-        "kept result": weight.results,
+        "saved result": weight.results,
         "unfinished import": weight.unfinished,
         "suggestion": counts.suggestions,
         "score": counts.scores,
@@ -425,35 +430,35 @@ def _lines(view: PruneView) -> list[str]:
     parts += [
         format.count(many, name, plurals.get(name)) for name, many in judgements.items() if many
     ]
-    verb = "gone" if view.done else "to go"
+    verb = "deleted" if view.done else "to delete"
     lines = [f"{verb}: {', '.join(parts)}; {format.file_size(weight.bytes)} of text"]
     if view.staying:
         stays = ", ".join(f"{each.runs} {format.one_line(each.why)}" for each in view.staying)
         lines.append(f"stays: {stays}")
     if view.by_import:
         one = format.count(view.by_import, "run")
-        lines.append(f"{one} of unknown start: as old as the import")
+        lines.append(f"{one} with unknown start: the import time counts")
     if counts.people:
         words = format.count(counts.people, "word")
-        stay = "goes" if view.even_people else "stays, without its run (--keep tagged keeps both)"
-        lines.append(f"{words} of people on these runs: {stay}")
+        stay = "goes" if view.even_people else "stays without its run (--keep tagged keeps both)"
+        lines.append(f"{words} by people on these runs: {stay}")
     if view.file_bytes is not None and view.file_bytes_after is not None and view.erased:
         before, after = map(format.file_size, (view.file_bytes, view.file_bytes_after))
-        lines.append(f"the file: {before} → {after}; what was deleted is not in it any more")
+        lines.append(f"file size: {before} → {after}; the deleted bytes were erased")
     return lines
 
 
 def _warnings(view: PruneView) -> list[str]:
     lines = []
     if view.weight.other_answers:
-        many = format.count(view.weight.other_answers, "stored answer")
+        many = format.count(view.weight.other_answers, "cached response")
         lines.append(
-            f"{many} (of judges, tests, searches) cannot be told by run and stay:"
-            " --answers deletes what no kept replay rests on"
+            f"{many} (of judges, tests, bisections) cannot be matched to a run and stay."
+            " --answers deletes those that no remaining replay uses"
         )
     if view.copies:
         shown = ", ".join(format.one_line(each) for each in view.copies)
-        lines.append(f"files beside the database may hold what goes: {shown}")
+        lines.append(f"files next to the database may contain deleted content: {shown}")
     if not view.done:
-        lines.append("nothing was changed: --yes does it")
+        lines.append("Nothing was changed. Run with --yes to delete")
     return lines

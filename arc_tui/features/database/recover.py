@@ -61,14 +61,14 @@ class RecoverView(Struct, frozen=True, kw_only=True):
 
 @click.command()
 @click.option("--into", type=click.Path(dir_okay=False, path_type=Path),
-              help="The new file; else `<name>.recovered.db` beside the damaged one.")  # fmt: skip
+              help="The new file; default `<name>.recovered.db` in the same folder.")  # fmt: skip
 @json_option
 @db_option
 def recover(into: Path | None, as_json: bool, db: Path | None) -> int:
-    """Save what can still be read of a damaged database into a new one, and say what is lost.
+    """Save what is readable in a damaged database into a new one, and list what is lost.
 
-    The damaged file is only read. A trace that is not all there says so among its problems;
-    importing its source again completes it. Exit code 1: something is lost.
+    The damaged file is only read. An incomplete trace is marked in its problems; importing its
+    source again completes it. Exit code 1: something is lost.
     """
     path = existing(db)
     into = into or path.with_name(f"{path.stem}.recovered{path.suffix}")
@@ -110,7 +110,7 @@ def _said_again(store: Store, lost: tuple[Lost, ...]) -> Iterator[str]:
             continue
         if each.table == "clearance":
             mark_clean(store, CleanMark(trace=trace, by=by))
-            yield f"clearance of trace {trace[:8]} by {by}"
+            yield f"clean mark of trace {trace[:8]} by {by}"
         elif each.table == "tag":
             tag = _tag(store, trace, by, given.get("span"), given.get("class"))
             if tag is not None:
@@ -148,7 +148,7 @@ def _print(done: Recovered, again: tuple[str, ...]) -> None:
     for line in _gone(losses):
         click.echo(f"lost: {format.one_line(line)}")
     for words in again:
-        click.echo(f"kept without its note: {format.one_line(words)}")
+        click.echo(f"saved without its note: {format.one_line(words)}")
     traces = done.whole + len(losses.traces)
     click.echo(
         f"{format.one_line(str(done.path))}: {contents({'trace': traces, **done.rows})};"
@@ -161,7 +161,7 @@ def _gone(losses: Losses) -> Iterator[str]:
         yield f"trace {key[:8]}"
     yield from map(lost_row, losses.rows)
     if losses.unplaced:
-        yield f"{format.count(losses.unplaced, 'row')} that nothing tells the place of"
+        yield f"{format.count(losses.unplaced, 'row')} of unknown position"
 
 
 _DIFFERENCES = 5
@@ -174,7 +174,7 @@ _DIFFERENCES = 5
 def verify_replay(file: Path, as_json: bool) -> int:
     """Run the replay in a bundle again, offline; reads no database.
 
-    Exit code 0: it comes to the same; 1: it does not.
+    Exit code 0: same result; 1: it differs.
     """
     return _print_verified(verify_bundle(file), as_json=as_json)
 
@@ -184,13 +184,13 @@ def verify_replay(file: Path, as_json: bool) -> int:
 @json_option
 @db_option
 def verify(traces: tuple[str, ...], as_json: bool, db: Path | None) -> int:
-    """Derive every digest again, and check that each recording is complete.
+    """Recompute every digest, and check that each recording is complete.
 
     Exit code 1: something is damaged.
     """
     path = database_path(db)
     if not path.exists():
-        raise NotFound("database", str(path), hint="the first import makes it; --db names another")
+        raise NotFound("database", str(path), hint="Try: arc import PATH, or another --db")
     count, found = _checked(path, traces)
     damaged = [each for each in found if each.severity == "damage"]
     if as_json:
@@ -205,7 +205,7 @@ def verify(traces: tuple[str, ...], as_json: bool, db: Path | None) -> int:
         err=True,
     )
     if damaged:
-        click.echo("`arc db recover` saves what is left into a new file", err=True)
+        click.echo("Try: arc db recover, to save the rest into a new file", err=True)
     return 1 if damaged else 0
 
 
@@ -246,12 +246,14 @@ def _lost(path: Path) -> Iterator[Finding]:
     for row in losses.rows:
         yield damage(lost_row(row), "lost")
     if losses.unplaced:
-        what = "left over: nothing tells what they belong to"
+        what = "unassigned rows"
         yield damage(format.count(losses.unplaced, "row"), what)
     if not losses.any:
-        nothing_lost = "can still be read"
+        nothing_lost = "readable"
         yield Finding(
-            severity="note", where="what was recorded, paid for and said", what=nothing_lost
+            severity="note",
+            where="recordings, cached responses, tags and scores",
+            what=nothing_lost,
         )
 
 
@@ -263,9 +265,9 @@ def _print_verified(found: Verified, *, as_json: bool) -> int:
         if value is not None:
             click.echo(f"{place:<9} {format.one_line(value)}")
     if found.same:
-        click.echo("run again from the bundle alone: the same")
+        click.echo("reproduced from the bundle alone: same result")
         return 0
-    click.echo(f"run again from the bundle alone: {format.one_line(found.found)}")
+    click.echo(f"reproduced from the bundle alone: {format.one_line(found.found)}")
     for place in found.differs[:_DIFFERENCES]:
         click.echo(f"differs: {format.one_line(place)}")
     more = len(found.differs) - _DIFFERENCES
@@ -286,6 +288,6 @@ def _lines(found: Verified) -> dict[str, str | None]:
         "server": found.server or None,
         "samples": ", then ".join(map(str, found.levels)),
         "answers": str(found.answers),
-        "declined": f"{declined}, on the word of the result" if found.declined else None,
+        "declined": f"{declined}, as the result states" if found.declined else None,
         "digest": found.digest,
     }

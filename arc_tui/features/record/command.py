@@ -26,17 +26,17 @@ SHOWN = 5
 """Runs that are told one by one."""
 
 UNUSED = (
-    "nothing was recorded: the command called no model by ANTHROPIC_BASE_URL or OPENAI_BASE_URL"
+    "nothing recorded: the command made no model call through ANTHROPIC_BASE_URL or OPENAI_BASE_URL"
 )
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-@click.option("--task", help="What the command is to do; runs of one task are compared.")
-@click.option("--variant", help="Which version of the agent it is.")
-@click.option("--title", help="A title; by default what the user first says.")
+@click.option("--task", help="The task; runs of one task are compared.")
+@click.option("--variant", help="The version of the agent.")
+@click.option("--title", help="A title; default: the first user message.")
 @click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="A label; repeatable.")
-@click.option("--split", is_flag=True, help="Make a run of every conversation.")
+@click.option("--split", is_flag=True, help="Record each conversation as a run of its own.")
 @db_option
 def record(
     command: tuple[str, ...],
@@ -47,11 +47,10 @@ def record(
     split: bool,
     db: Path | None,
 ) -> int:
-    """Run COMMAND and record its calls of models, exactly.
+    """Run COMMAND and record its model calls exactly.
 
-    It finds a proxy on 127.0.0.1 under ANTHROPIC_BASE_URL and OPENAI_BASE_URL, which passes
-    everything on as it is. `arc` beside it shows the run while it grows. The exit code is the
-    command's.
+    Sets ANTHROPIC_BASE_URL and OPENAI_BASE_URL to a local proxy that forwards everything unchanged.
+    `arc` in another terminal shows the run live. The exit code is the command's.
 
     Needs the extra `serve`: pip install 'arc-tui[serve]'
     """
@@ -98,9 +97,9 @@ def _say(done: Recorded, where: list[str]) -> None:
     if len(done.traces) > SHOWN:
         click.echo(f"… and {count(len(done.traces) - SHOWN, 'more run')}", err=True)
     if done.unread:
-        click.echo(f"{count(done.unread, 'call')} could not be read", err=True)
+        click.echo(f"{count(done.unread, 'call')} unreadable", err=True)
     if done.trouble is not None:
-        click.echo(f"arc: not everything could be kept: {one_line(done.trouble)}", err=True)
+        click.echo(f"arc: the recording is incomplete: {one_line(done.trouble)}", err=True)
     if not done.traces:
         if done.trouble is None and not done.unread:
             click.echo(UNUSED, err=True)
@@ -119,11 +118,11 @@ export OTEL_METRICS_EXPORTER=none
 export OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf
 export OTEL_EXPORTER_OTLP_ENDPOINT={endpoint}
 export OTEL_LOGS_EXPORT_INTERVAL=1000
-# what was asked, and what tools were given and gave; without these only figures are sent
+# prompts, tool arguments and tool results; without these only numbers are sent
 export OTEL_LOG_USER_PROMPTS=1
 export OTEL_LOG_TOOL_DETAILS=1
 export OTEL_LOG_TOOL_CONTENT=1
-# a session that runs without telemetry can be followed in its own file:
+# to follow a session without telemetry, import its log file:
 #   arc import --follow ~/.claude/projects
 """
 
@@ -176,17 +175,17 @@ ALL = "all"
 @click.command()
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True,
-    help="The port on 127.0.0.1; 0 takes a free one.",
+    help="The port on 127.0.0.1; 0 picks a free one.",
 )  # fmt: skip
 @click.option(
     "--setup", type=click.Choice([*SETUPS, ALL]),
-    help="Print the settings that make an agent send its traces here, and end.",
+    help="Print the settings that make an agent send its traces here, then exit.",
 )  # fmt: skip
 @db_option
 def listen(port: int, setup: str | None, db: Path | None) -> int:
     """Receive traces over OTLP/HTTP while agents run, until ctrl-c.
 
-    `arc` beside it shows them as they grow. `eval "$(arc listen --setup claude-code)"` makes
+    `arc` in another terminal shows them live. `eval "$(arc listen --setup claude-code)"` makes
     Claude Code send them from this shell.
 
     Needs the extra `serve`: pip install 'arc-tui[serve]'
@@ -231,7 +230,7 @@ class _ReceivedTraces:
         click.echo(f"listening on http://{LOOPBACK}:{port}, writing {self._path}", err=True)
         click.echo(
             "`arc listen --setup AGENT` prints an agent's settings · `arc` shows the runs · ctrl-c"
-            " ends",
+            " stops",
             err=True,
         )
 

@@ -128,11 +128,11 @@ async def _serving(take: Take, port: int) -> AsyncIterator[int]:
 def _no_port(port: int, error: OSError) -> ArcError:
     if error.errno == errno.EADDRINUSE:
         return ArcError(
-            f"{LOOPBACK}:{port} is taken, by another `arc listen` or by a collector",
-            "stop that one, or choose another port with --port",
+            f"{LOOPBACK}:{port} is in use, by another `arc listen` or a collector",
+            "Try: stop it, or another --port",
         )
     why = (error.strerror or str(error)).lower()
-    return ArcError(f"{LOOPBACK}:{port} cannot be listened on: {why}", "choose another with --port")
+    return ArcError(f"cannot listen on {LOOPBACK}:{port}: {why}", "Try: another --port")
 
 
 # --- which requests are taken, and what each is answered
@@ -195,7 +195,7 @@ def _receiving(signal: str, take: Take | None) -> Callable[[web.Request], Awaita
                 return _answer(as_json=as_json)
             found = await asyncio.to_thread(read, body, as_json=as_json)
             if not await take(found.records):
-                raise Refusal(503, "it could not be written; send it again later")
+                raise Refusal(503, "could not be saved; send it again later")
         except Refusal as refusal:
             return _answer(as_json=as_json, refusal=refusal)
         except web.HTTPRequestEntityTooLarge:
@@ -208,9 +208,9 @@ def _receiving(signal: str, take: Take | None) -> Callable[[web.Request], Awaita
 def _check(request: web.Request) -> None:
     host = request.host.rpartition(":")[0] if request.host[-1:].isdigit() else request.host
     if (host or request.host) not in _HOSTS:
-        raise Refusal(403, f"this listens for programs of this machine, not for {request.host}")
+        raise Refusal(403, f"accepts programs on this machine only, not {request.host}")
     if "Origin" in request.headers:
-        raise Refusal(403, "this listens for programs, not for pages in a browser")
+        raise Refusal(403, "accepts programs, not browser pages")
     if request.content_type not in (_PROTOBUF, _JSON):
         raise Refusal(415, f"the body must be {_PROTOBUF} or {_JSON}")
 
@@ -219,7 +219,7 @@ async def _body(request: web.Request) -> bytes:
     """The body, unpacked."""
     packed = request.headers.get("Content-Encoding", "identity").strip().lower()
     if packed not in ("identity", "gzip", "deflate", ""):
-        raise Refusal(415, f"the body is compressed as {packed!r}; gzip is understood")
+        raise Refusal(415, f"unsupported compression {packed!r}; only gzip is supported")
     data = await request.read()
     return unpacked(data) if packed in ("gzip", "deflate") else data
 
@@ -237,7 +237,7 @@ def unpacked(data: bytes) -> bytes:
     if len(found) > MAX_BODY_BYTES:
         raise _too_large()
     if not unpacking.eof:
-        raise Refusal(400, "the compressed body ends before its end")
+        raise Refusal(400, "the compressed body is truncated")
     return found
 
 
@@ -251,7 +251,7 @@ def read(body: bytes, *, as_json: bool) -> Read:
     try:
         records = (exports.in_json if as_json else exports.in_protobuf)(body, tally)
     except Broken as broken:
-        raise Refusal(400, f"the body is no OTLP that can be read: {broken}") from broken
+        raise Refusal(400, f"the body is not valid OTLP: {broken}") from broken
     first = tally.problems[0] if tally.problems else None
     return Read(records, len(tally.problems), f"{first.where}: {first.why}" if first else "")
 

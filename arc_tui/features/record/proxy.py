@@ -27,7 +27,7 @@ from arc_tui.features.record.live import LOOPBACK
 from replay.errors import ArcError
 from replay.recorder.exchange import ExchangeCapture, RecordedExchange, api_of, can_brotli
 
-LEFT = "the client left before the end"
+LEFT = "the client disconnected before the end"
 
 _HOP = frozenset(
     {
@@ -71,7 +71,8 @@ def checked(provider: Provider) -> Provider:
     """The provider. Raises ArcError where its address is none."""
     if provider.parts.scheme not in ("http", "https") or not provider.parts.hostname:
         raise ArcError(
-            f"{provider.variable} is no address of a server", "it looks like http://localhost:11434"
+            f"{provider.variable} is not a server address",
+            "Try: an address like http://localhost:11434",
         )
     return provider
 
@@ -142,7 +143,7 @@ class Proxy:
     async def _pass_on(self, request: web.Request) -> web.StreamResponse:
         aim = self._aim(request)
         if aim is None:
-            return web.Response(status=404, text="nothing is passed on from here\n")
+            return web.Response(status=404, text="not a model API path\n")
         provider, path = aim
         api = api_of(request.method, path)
         if api is None:
@@ -217,7 +218,7 @@ def _broken(
     error: Exception, request: web.Request, answer: web.StreamResponse | None
 ) -> tuple[web.StreamResponse, str]:
     """What the client is told where the provider's side fails: that, or as much as there was."""
-    why = f"the connection broke ({error})" if str(error) else "the connection broke"
+    why = f"connection lost ({error})" if str(error) else "connection lost"
     if answer is None or not answer.prepared:
         error_body = {"type": "api_error", "message": f"arc record: {why}"}
         return web.json_response({"type": "error", "error": error_body}, status=502), why

@@ -56,7 +56,7 @@ class CannotRun(ArcError):
 
     def __init__(self, command: str, error: OSError) -> None:
         why = (error.strerror or str(error)).lower()
-        super().__init__(f"{command}: cannot be run: {why}")
+        super().__init__(f"{command}: cannot run: {why}")
         self.code = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_ALLOWED
 
 

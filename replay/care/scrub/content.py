@@ -29,7 +29,7 @@ def damaged(where: str) -> StoreDamaged:
     """What cannot be vouched for is not given a new digest: that would hide the damage."""
     return StoreDamaged(
         f"{where}: is damaged: nothing was changed",
-        "`arc db verify` says what is lost, `arc db recover` saves the rest; scrub that",
+        "Try: arc db verify, to list what is lost; arc db recover, then scrub the new file",
     )
 
 
@@ -351,10 +351,10 @@ def ids(db: sqlite3.Connection, table: str, key: str = "id") -> Iterator[int]:
 _TOGETHER = 1000
 
 
-DIGEST = "a digest; it follows what it is of"
-ID = "an id that arc derives by a hash"
-WORD = "one of a few words of arc's own"
-SECTION = "a part of the index of words, which is filled anew"
+DIGEST = "a digest, recomputed from its content"
+ID = "an id derived by a hash"
+WORD = "one of arc's own fixed values"
+SECTION = "part of the text index, which is rebuilt"
 
 
 class Texts(Struct, frozen=True, kw_only=True):

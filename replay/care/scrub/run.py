@@ -223,7 +223,7 @@ def _replays_write(
     kept = _read(kind, after)
     if after == said and kept.trace not in traces:
         return
-    assert kept.edit == edit, "a replay and its edit have parted"
+    assert kept.edit == edit, "a replay does not match its edit"
     with suppress(ArcError):  # what cannot be run again stays as it was told
         made = _locked(store, kept) if isinstance(kept, Core) else _free(store, kept)
         if _keys(made) == _keys(kept):
