@@ -192,7 +192,7 @@ async def test_what_a_user_can_help_is_told_with_what_to_do(db: Path) -> None:
     app = ArcApp(db)
     async with app.run_test(size=(100, 30), notifications=True) as pilot:
         await settle(pilot)
-        assert "cannot be used as a database" in " ".join(text(app).split())
+        assert "is not a database" in " ".join(text(app).split())
         assert "Try: another file with --db or ARC_DB" in " ".join(text(app).split())
 
 

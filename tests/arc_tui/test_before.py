@@ -53,8 +53,8 @@ def test_every_command_refuses_it_and_says_how_to_carry_over(command: str, old: 
     with pytest.raises(StoreTooOld) as refused:
         arc(old, *command.split())
     assert str(refused.value) == (
-        f"{old}: was written by an arc before 0.1 and cannot be upgraded; `arc db"
-        " export FILE` still reads it, and `arc db import FILE` puts that into a new database"
+        f"{old}: was written by an arc before 0.1 and cannot be upgraded. Try: arc db"
+        " export FILE, which still reads it; then arc db import FILE into a new database"
     )
     assert old.read_bytes() == before
     assert list(old.parent.iterdir()) == [old]

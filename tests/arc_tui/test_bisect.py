@@ -244,7 +244,7 @@ class TestOutput:
         view = bisected(db, *words)
         assert view["status"] == "censored"
         assert view["sentence"].startswith("Nothing can be told: v3 gave nothing")
-        assert any("the user's next words" in said for said in view["notices"])
+        assert any("the next recorded user message" in said for said in view["notices"])
 
     def test_the_last_step_from_which_a_fix_saves_the_run(self, db: Path) -> None:
         view = bisected(

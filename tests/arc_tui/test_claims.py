@@ -122,11 +122,11 @@ def test_who_waits_for_another_can_be_stopped(db: Path, api: MessagesApi) -> Non
     second.running.send_signal(signal.SIGINT)
     _, err = second.running.communicate(timeout=60)
     assert second.running.returncode == 130
-    assert "what was answered is kept" in err
+    assert "Completed calls are saved" in err
     third = Process(db, "--max-minutes", "0.02")
     _, err = third.running.communicate(timeout=60)
     assert third.running.returncode == 2
-    assert "0.02 minutes allowed are over" in err
+    assert "time limit of 0.02 minutes reached" in err
     api.flights.release()
     first.end()
 

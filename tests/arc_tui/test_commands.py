@@ -131,9 +131,9 @@ def test_replay_tries_a_prompt_and_the_second_time_asks_nothing(db: Path) -> Non
     again = as_json(db, "replay", TOUR, "--system", PROMPT)
     verdict = first["verdict"]
     assert verdict["edited_departs"] == 4
-    assert "first departs at step 4: refund_order → get_order" in verdict["sentence"]
+    assert "first diverges at step 4: refund_order → get_order" in verdict["sentence"]
     assert (
-        "the break (hallucinated state, by rule) is gone in 8/8, against 0/8 in control"
+        "failure (hallucinated state, by rule) in 0/8 edited, 8/8 control (p < .001)"
         in verdict["sentence"]
     )
     assert verdict["at_break_test"] == {
@@ -151,14 +151,14 @@ def test_replay_tries_a_prompt_and_the_second_time_asks_nothing(db: Path) -> Non
 
 def test_one_sample_is_a_look_and_says_so(db: Path) -> None:
     result = run(db, "replay", TOUR, "--system", PROMPT, "-k", "1")
-    assert "One sample: a look." in result.stdout
+    assert "1 sample: not conclusive." in result.stdout
     assert "16 asked, 0 kept" in result.stdout
 
 
 def test_replay_without_an_edit_is_the_control_arm_alone(db: Path) -> None:
     result = run(db, "replay", TOUR, "-k", "1")
     assert result.return_value == 0
-    assert "Control repeats the recording at 8 of 8 steps" in result.stdout
+    assert "Control matches 8 of 8 steps" in result.stdout
 
 
 def test_sampling_afresh_asks_again_and_keeps_both(db: Path) -> None:
@@ -350,7 +350,7 @@ def test_a_trace_of_another_model_is_refused_by_the_demo_and_missing_offline(
     run(db, "import", str(tmp_path / "chat.json"))
     said = spoken("--db", str(db), "replay", "last", cwd=tmp_path)
     assert said.code == 2
-    assert "--live with a limit" in said.err
+    assert "Try: --live --budget" in said.err
     demo = spoken("--db", str(db), "replay", "last", "--model", "demo", cwd=tmp_path)
     assert demo.code == 2
     assert "the demo model answers only with a shop's tools" in demo.err
@@ -359,7 +359,7 @@ def test_a_trace_of_another_model_is_refused_by_the_demo_and_missing_offline(
 def test_the_demo_runs_without_a_terminal_key_or_network(tmp_path: Path) -> None:
     said = installed("demo", "--headless", cwd=tmp_path)
     assert said.code == 0, said.err
-    assert "first departs at step 4" in said.out
+    assert "first diverges at step 4" in said.out
     assert "demo, rule-based" in said.out
 
 
@@ -381,7 +381,7 @@ def test_an_empty_database_is_filled_with_the_demo(tmp_path: Path) -> None:
     db = str(tmp_path / "empty.db")
     assert installed("ls", "--db", db, cwd=tmp_path).code in (0, 1)
     said = installed("demo", "--headless", "--db", db, cwd=tmp_path)
-    assert (said.code, "first departs at step 4" in said.out) == (0, True)
+    assert (said.code, "first diverges at step 4" in said.out) == (0, True)
     again = installed("demo", "--reset", "--headless", "--db", db, cwd=tmp_path)
     assert (again.code, again.out) == (0, said.out)
 
@@ -476,7 +476,7 @@ def test_live_calls_go_to_the_server_named_under_a_limit_and_are_asked_once(
         assert "--live needs a limit" in refused.err
         first = spoken(*words, "--live", "--budget", "1", cwd=tmp_path, **server)
         assert "8 live calls at first, 0 answered already" in first.err
-        assert "Control repeats the recording at 8 of 8 steps" in first.out
+        assert "Control matches 8 of 8 steps" in first.out
         assert api.asked == 8
         again = spoken(*words, cwd=tmp_path, **server)
         assert api.asked == 8
@@ -493,7 +493,7 @@ def test_live_calls_go_to_the_server_named_under_a_limit_and_are_asked_once(
         (("replay", TOUR, "--free", "--step", "99"), "there are 0 to 7"),
         (("show", TOUR, "99"), "there are 0 to 7"),
         (("label", TOUR, "99", "0.5"), "there are 0 to 7"),
-        (("replay", TOUR, "--edit", "v99"), "`arc edit list` lists"),
+        (("replay", TOUR, "--edit", "v99"), "Try: arc edit list"),
         (("replay", TOUR, "--model", "gpt-4o"), "--model names another"),
     ],
 )

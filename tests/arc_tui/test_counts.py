@@ -95,5 +95,5 @@ async def test_from_the_break_to_a_verdict_on_an_edit_are_at_most_five(db: Path)
         await person.press_and_be_asked("ctrl+s", "a name for the edit")
         await person.press("enter")
         assert person.presses <= 5
-        assert "Your edit first departs at step 4" in person.sees
-        assert "is gone in 8/8, against 0/8 in control" in " ".join(person.sees.split())
+        assert "The edit first diverges at step 4" in person.sees
+        assert "in 0/8 edited, 8/8 control" in " ".join(person.sees.split())

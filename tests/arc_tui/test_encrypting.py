@@ -217,7 +217,7 @@ def test_a_file_that_is_no_database_is_not_taken_for_an_encrypted_one(tmp_path: 
     letter = tmp_path / "letter.txt"
     letter.write_text("Dear reader, this is no database. " * 200)
     assert encryption.salt_of(letter) is None
-    with pytest.raises(StoreUnusable, match="cannot be used as a database"):
+    with pytest.raises(StoreUnusable, match="is not a database"):
         open_ledger(letter)
 
 
@@ -300,7 +300,7 @@ def test_a_database_that_is_open_elsewhere_is_left_as_it_is(
     ) as other:
         assert other.stdout is not None
         other.stdout.readline()
-        with pytest.raises(StoreUnusable, match="another process has it open"):
+        with pytest.raises(StoreUnusable, match="in use by another process"):
             rewriting.encrypt(open_one, KEY)
         other.communicate(b"\n")
     assert runs(open_one) == len(RUNS)

@@ -354,25 +354,25 @@ def _line(kind: str, **more: object) -> Callable[[list[str]], list[str]]:
 
 
 WRONG: dict[str, tuple[Callable[[list[str]], list[str]], str]] = {
-    "empty": (lambda lines: [], "is no export of arc"),
-    "no JSON": (lambda lines: ["hello"], "is no export of arc"),
-    "another JSON": (lambda lines: ['{"messages": []}'], "is no export of arc"),
-    "no head": (lambda lines: lines[1:], "is no export of arc"),
-    "a later version": (_line("arc-export", version=2), "is of version 2 of exports"),
-    "cut off": (lambda lines: lines[:-1], "the file is cut off here"),
+    "empty": (lambda lines: [], "not an arc export"),
+    "no JSON": (lambda lines: ["hello"], "not an arc export"),
+    "another JSON": (lambda lines: ['{"messages": []}'], "not an arc export"),
+    "no head": (lambda lines: lines[1:], "not an arc export"),
+    "a later version": (_line("arc-export", version=2), "export version 2 is not supported"),
+    "cut off": (lambda lines: lines[:-1], "truncated: no end marker"),
     "cut off within a line": (lambda lines: [*lines[:-1], lines[-1][:9]], "data was truncated"),
     "a line missing": (lambda lines: [*lines[:-2], lines[-1]], "counts"),
     "more behind the end": (lambda lines: [*lines, lines[-2]], "follows the end marker"),
-    "a second head": (lambda lines: [lines[0], *lines], "is no export of arc"),
+    "a second head": (lambda lines: [lines[0], *lines], "not an arc export"),
     "an unknown kind": (_line("tag", record="word"), "Invalid value 'word'"),
     "an unknown field": (_line("tag", more=1), "unknown field `more`"),
     "an unknown class": (_line("tag", **{"class": "nice"}), "Invalid enum value 'nice'"),
     "a number beyond all": (_line("tag", step=2**70), "at `$.step`"),
     "evidence that is none": (_line("tag", evidence=[1]), "tag: Expected"),
-    "an edit of another digest": (_line("edit", digest="sha256:0"), "edit: its digest is of"),
-    "a replay of another run": (_line("replay", trace_key="0"), "replay: its digest is of"),
+    "an edit of another digest": (_line("edit", digest="sha256:0"), "edit: content does not match"),
+    "a replay of another run": (_line("replay", trace_key="0"), "replay: content does not match"),
     "a supplement of another": (_line("supplement", system="x"), "supplement: its digest"),
-    "no supplement": (_line("attached", supplement="sha256:0"), "does not stand before it"),
+    "no supplement": (_line("attached", supplement="sha256:0"), "is missing before it"),
     "a key among the notes": (_line("note", name="redact_key"), "name reserved by arc"),
     "nested too deeply": (
         lambda lines: [*lines[:-1], '{"record":"note","name":"n","value":' + "[" * 9999],
@@ -398,7 +398,7 @@ def test_what_is_no_whole_export_changes_nothing(way: str, file: Path, tmp_path:
 def test_a_database_is_no_export(db: Path, tmp_path: Path) -> None:
     done = run(tmp_path / "new.db", "import", str(db))
     assert done.code == 2
-    assert "is no export of arc" in done.err
+    assert "not an arc export" in done.err
 
 
 def test_a_recording_that_cannot_be_read_takes_everything_back(db: Path, tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def run(db: Path, *arguments: str) -> Result:
 def test_the_view_says_where_it_left_the_road_and_what_each_call_got(db: Path) -> None:
     view = last(db, edit=V4)
     assert view.sentence == (
-        "It left the recorded road at step 4: refund_order → get_order. The tape does not answer"
+        "It left the recorded road at step 4: refund_order → get_order. No recorded result for"
         ' get_order(order_id="1039"): never recorded with these arguments.'
     )
     assert [row.mark for row in view.rows] == ["same"] * 4 + ["left"]
@@ -136,7 +136,7 @@ def test_stubs_carry_the_run_on_and_are_kept_with_the_trace(db: Path) -> None:
 def test_an_unedited_run_does_what_was_recorded(db: Path) -> None:
     view = last(db)
     assert view.sentence == (
-        "It did what was recorded at 8 steps, to step 7. It spoke, and no words of the user"
+        "It did what was recorded at 8 steps, to step 7. The agent replied with text; no user message"
         " follow in the recording."
     )
     assert (view.status, view.left, view.notices) == ("finished", None, ())

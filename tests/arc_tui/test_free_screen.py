@@ -259,7 +259,7 @@ async def test_without_a_limit_it_says_how_far_stored_answers_go(
         await until(pilot, "what may it cost?")
         await press(pilot, "escape")
         assert screen.state.phase == "failed"
-        assert rows(app)[0].startswith(" Step 0: no stored answer of claude-test")
+        assert rows(app)[0].startswith(" Step 0: no cached response of claude-test")
 
 
 async def test_a_run_is_stopped_and_what_was_answered_is_kept(

@@ -30,7 +30,7 @@ async def on_a_run(tmp_path: Path) -> AsyncIterator[Pilot[None]]:
 
 def test_what_is_neither_a_file_nor_a_run_is_said_with_what_is_near(tmp_path: Path) -> None:
     path = tmp_path / "arc.db"
-    none = "'gone.jsonl' is neither a file nor a run; there are no runs yet: `arc import` reads"
+    none = "'gone.jsonl' is neither a file nor a run. No runs yet. Try: arc import"
     with pytest.raises(ArcError, match=none):
         trace_of(path, "gone.jsonl")
     key = sample.put_failed(path)

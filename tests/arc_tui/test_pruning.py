@@ -322,7 +322,7 @@ def test_the_command_shows_what_would_go_and_does_it_with_yes(path: Path) -> Non
     assert "nothing was changed" in shown.stderr
     done = run(path, "--older", "1d", "--keep", "failed", "--yes")
     assert "gone: 4 runs" in done.stdout
-    assert "what was deleted is not in it any more" in done.stdout
+    assert "the deleted bytes were erased" in done.stdout
     assert "to go: 0 runs" in run(path, "--older", "1d", "--keep", "failed").stdout
     assert "to go: 2 runs" in run(path, "outcome:failed").stdout
 

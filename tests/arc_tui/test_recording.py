@@ -462,9 +462,9 @@ def test_the_command_has_its_input_and_output_and_arc_says_the_rest(
 @pytest.mark.parametrize(
     ("command", "code", "said"),
     [
-        (["true"], 0, "nothing was recorded: the command called no model"),
-        (["no-such-command"], 127, "arc: no-such-command: cannot be run: no such file"),
-        (["/"], 126, "arc: /: cannot be run: permission denied"),
+        (["true"], 0, "nothing recorded: the command made no model call"),
+        (["no-such-command"], 127, "arc: no-such-command: cannot run: no such file"),
+        (["/"], 126, "arc: /: cannot run: permission denied"),
     ],
     ids=["quiet", "missing", "folder"],
 )

@@ -200,7 +200,7 @@ def test_without_its_first_page_a_file_still_has_everything(path: Path) -> None:
     spoil(path, 1)
     code, said = run(path, "db", "verify")
     assert code == 1
-    assert "it is none, or its beginning is damaged" in said
+    assert "is not a database, or its beginning is damaged" in said
     recovered(path)
     after = holdings(path.with_name("arc.recovered.db"))
     for table in ("trace", "tag", "clearance", "answer", "replay", "edit"):
@@ -308,7 +308,7 @@ def test_an_encrypted_file_is_not_taken_for_a_damaged_one(path: Path, tmp_path: 
 
 def test_a_file_that_is_none_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "x.db").write_bytes(b"short")
-    with pytest.raises(StoreUnusable, match="nothing can be read"):
+    with pytest.raises(StoreUnusable, match="nothing readable"):
         run(tmp_path / "x.db", "db", "recover")
 
 

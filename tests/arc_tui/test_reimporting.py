@@ -87,7 +87,7 @@ def test_a_recording_that_says_otherwise_is_refused_in_words(db: Path, tmp_path:
     good = Path(__file__).parents[2] / "fixtures" / "traces" / "shop-warranty-v3-0.jsonl"
     result = arc(db, "import", str(other), str(good))
     assert result.return_value == 2
-    assert "says otherwise than the recording of the same run" in result.stderr
+    assert "differs from the stored recording of the same run" in result.stderr
     assert "Try: --replace, to store the new one" in result.stderr
     after = holdings(db)
     (key,) = before["trace"]

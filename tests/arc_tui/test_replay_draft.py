@@ -164,7 +164,7 @@ def test_an_edit_of_another_thread_is_shown_in_that_thread(path: Path) -> None:
 
 
 def test_an_edit_that_does_not_fit_is_refused_with_a_sentence(path: Path) -> None:
-    with pytest.raises(BadEdit, match="the anchor 'nowhere' is not in the system prompt"):
+    with pytest.raises(BadEdit, match="anchor 'nowhere' not found in the system prompt"):
         draft(path, ReplaceText("nowhere", "somewhere"))
     with pytest.raises(BadEdit, match="the trace has no thread 'nobody'"):
         draft(path, SetSystem("Be kind."), thread="nobody")

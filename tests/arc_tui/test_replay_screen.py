@@ -163,7 +163,7 @@ async def test_submitting_another_prompt_shows_where_it_departs(db: Path) -> Non
             )
         )
         await ask(pilot, screen)
-        assert "Your edit first departs at step 4:" in drawn(pilot.app)
+        assert "The edit first diverges at step 4:" in drawn(pilot.app)
         asked = screen.state.view.asked
         assert f"{asked} asked, 0 kept" in drawn(pilot.app)
         with open_ledger(db) as store:
@@ -184,7 +184,7 @@ async def test_an_unchanged_prompt_asks_control_alone(db: Path) -> None:
         await pilot.press("ctrl+s")
         await settle(pilot)
         assert screen.state.view.edit is None
-        assert "Control repeats the recording at" in rows(pilot.app)[0]
+        assert "Control matches" in rows(pilot.app)[0]
         assert all(row.edited is None for row in screen.state.rows)
 
 
@@ -335,7 +335,7 @@ async def test_without_a_budget_a_missing_answer_is_one_sentence(
         await until(pilot, "'plenty' is no limit")
         await pilot.press("escape")
         await settle(pilot)
-        assert "Step 0: no stored answer of claude-test to this request." in rows(pilot.app)[0]
+        assert "Step 0: no cached response of claude-test to this request." in rows(pilot.app)[0]
         assert "ask again, and say what it may cost" in rows(pilot.app)[1]
 
 
@@ -402,7 +402,7 @@ async def test_a_number_of_samples_is_taken_foreseen_and_asked_and_nothing_else(
         assert "8 steps × 2 arms × 1 sample: 16 calls to demo, rule-based; free" in drawn(pilot.app)
         await ask(pilot, screen)
         assert screen.state.view.asked == 16
-        assert "One sample: a look." in drawn(pilot.app)
+        assert "1 sample: not conclusive." in drawn(pilot.app)
         assert "┃" not in drawn(pilot.app)
 
 

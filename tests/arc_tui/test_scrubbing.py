@@ -323,7 +323,7 @@ def test_another_writer_is_waited_for_and_said(store: Store, path: Path) -> None
     _ = store.redactor
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(StoreBusy, match="another process has been writing"):
+        with pytest.raises(StoreBusy, match="locked by another process"):
             late(store)
         other.execute("ROLLBACK")
     assert late(store).done

@@ -277,7 +277,7 @@ async def test_a_server_is_asked_only_under_a_limit_and_what_it_said_is_kept(
         await asked_for_a_limit(pilot)
         assert "They go to http://127.0.0.1" in drawn(pilot.app)
         await press(pilot, "escape")
-        assert "no stored answer" in drawn(pilot.app)
+        assert "no cached response" in drawn(pilot.app)
         assert "ask again (r), and say what it may cost" in drawn(pilot.app)
         assert api.asked == 0
         await asked_for_a_limit(pilot)

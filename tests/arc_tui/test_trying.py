@@ -257,10 +257,10 @@ def test_an_anchor_that_a_run_lacks_makes_it_not_applicable_and_no_error(
     result = demo(db, str(file), "--on", CLASS, "-k", "1")
     assert result.return_value in (0, 1)
     assert (
-        "not applicable to 2 runs: the anchor 'no need to' is not in the system prompt"
+        "not applicable to 2 runs: anchor 'no need to' not found in the system prompt"
         in result.stdout
     )
-    with pytest.raises(BadEdit, match="cannot be tried on any of 2 runs: the anchor"):
+    with pytest.raises(BadEdit, match="cannot be tried on any of 2 runs: anchor"):
         demo(db, str(file), "--on", f"{CLASS} variant:v1")
 
 
@@ -392,7 +392,7 @@ def test_the_estimate_comes_before_the_first_live_call_and_is_what_is_asked(
 
 
 def test_without_live_or_a_limit_nothing_is_asked(api: MessagesApi, db: Path) -> None:
-    with pytest.raises(OfflineMiss, match="shop-many-wishes-v5-0, step 4: no stored answer"):
+    with pytest.raises(OfflineMiss, match="shop-many-wishes-v5-0, step 4: no cached response"):
         run(db, str(V4), "--on", MADE_UP, "--model", MODEL)
     with pytest.raises(ModelRefused, match="--live needs a limit"):
         run(db, str(V4), "--on", MADE_UP, "--model", MODEL, "--live")

@@ -81,7 +81,7 @@ WHYS = {
     "the time": (
         FAULTS["slow"],
         ("--max-minutes", "0.02"),
-        "no answer within|minutes allowed are over",
+        "no response within|time limit of",
     ),
 }
 

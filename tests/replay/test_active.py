@@ -106,7 +106,7 @@ def changed(sound: Path, folder: Path, *statements: str) -> Path:
 @pytest.mark.parametrize("way", WAYS)
 def test_what_no_arc_made_is_not_run(way: str, sound: Path, tmp_path: Path) -> None:
     path = changed(sound, tmp_path, *WAYS[way])
-    with pytest.raises(StoreUnusable, match="as no arc made it, and it was not run"):
+    with pytest.raises(StoreUnusable, match="which arc did not create"):
         open_ledger(path)
 
 
@@ -132,7 +132,7 @@ def test_every_command_ends_with_a_sentence(
         env={**os.environ, "ARC_DATA_DIR": str(tmp_path), "ARC_CONFIG_DIR": str(tmp_path)},
     )  # fmt: skip
     assert done.returncode == 2, done.stderr
-    assert "holds the view 'runs' as no arc made it" in done.stderr
+    assert "contains the view 'runs', which arc did not create" in done.stderr
 
 
 def test_what_a_person_adds_that_runs_nothing_is_left_alone(sound: Path, tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def test_what_expired_or_failed_is_asked_again_by_the_next_run_alone(
     api.batch_expires, api.batch_fails = [1, 4], [2]
     with Run(api, store) as run, pytest.raises(ModelRefused) as error:
         run.batch()
-    assert "3 of 6 requests were not answered: 1 api_error, 2 expired" in error.value.message
+    assert "3 of 6 requests got no response: 1 api_error, 2 expired" in error.value.message
     assert "run it again" in error.value.hint
     assert run.claude.budget.calls == 3
     api.batch_expires = api.batch_fails = []
@@ -200,7 +200,7 @@ def test_the_minutes_allowed_end_the_wait_and_not_the_batch(api: MessagesApi, st
     budget = Budget(Limits(minutes=0.5), clock=lambda: now[0])
     with (
         Run(api, store, budget=budget, sleep=pass_time) as run,
-        pytest.raises(ModelRefused, match="batch msgbatch_1 is still processed"),
+        pytest.raises(ModelRefused, match="batch msgbatch_1 is still in process"),
     ):
         run.batch()
     assert now == [30.0]
@@ -220,7 +220,7 @@ def test_a_stopped_wait_leaves_the_batch_which_the_same_command_fetches(
 
     with Run(api, store, sleep=stop) as run, pytest.raises(Stopped) as error:
         run.batch()
-    assert "batch msgbatch_1 goes on at the server" in error.value.hint
+    assert "batch msgbatch_1 continues on the server" in error.value.hint
     with Run(api, store, budget=Budget(Limits(calls=1))) as run:
         assert len(run.batch([*ASKS, ask("new", model=PRICED)])) == 7
     assert [len(body["requests"]) for body in sent(api)] == [6, 1]
@@ -363,4 +363,4 @@ def test_a_kill_file_ends_the_wait_for_a_batch(
     with Run(api, store, sleep=touch, poll_s=0.0) as run, pytest.raises(Stopped) as error:
         run.batch()
     assert str(file) in error.value.message
-    assert "the same command fetches it" in error.value.hint
+    assert "the same command later, to fetch it" in error.value.hint

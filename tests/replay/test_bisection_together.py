@@ -104,7 +104,7 @@ def test_a_limit_reached_by_one_run_ends_the_round_and_keeps_what_was_answered(
         trace = stored(store)
         with client(api, budget=Budget(Limits(calls=7))) as claude:
             runs = Rollouts(trace, LOOKS, kept(store, claude, api), VERSIONS)
-            with pytest.raises(ModelRefused, match="The model declined"):
+            with pytest.raises(ModelRefused, match="No response for"):
                 runs.outcomes(WISHES)
             assert (api.asked, runs.evidence) == (7, [])
         with client(api) as claude:
@@ -127,7 +127,7 @@ def test_a_run_alone_is_a_run_among_others(store: Store, api: MessagesApi) -> No
 
 def test_a_miss_of_one_run_names_its_step(store: Store, api: MessagesApi) -> None:
     trace = stored(store)
-    with pytest.raises(OfflineMiss, match=f"step {BREAK}: no stored answer"):
+    with pytest.raises(OfflineMiss, match=f"step {BREAK}: no cached response"):
         Rollouts(trace, LOOKS, Cached(store, "x"), VERSIONS).outcomes(WISHES)
 
 

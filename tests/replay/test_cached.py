@@ -276,7 +276,7 @@ def test_ctrl_c_keeps_what_came_and_the_same_command_asks_only_for_the_rest(
     os.kill(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=300)
     assert (process.returncode, err) == (0, "")
-    assert "stopped before the response; what was answered is kept" in out
+    assert "stopped before the response; Completed calls are saved" in out
     api.policy = echo
     asked = api.asked
     with Store.open(tmp_path / "arc.db") as store, client(api) as claude:

@@ -223,7 +223,7 @@ def test_a_limit_that_ends_the_attempts_says_what_failed_before(
     api: MessagesApi, waits: Waits
 ) -> None:
     api.fault(*[FAULTS["web page"]] * 3)
-    said = r"limit of 2 calls .* answers with a web page"
+    said = r"limit of 2 calls .* returned a web page"
     limited = client(api, waits, budget=Budget(Limits(calls=2)))
     with limited as made, pytest.raises(ModelRefused, match=said):
         made.complete(BODY, 0)

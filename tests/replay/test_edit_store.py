@@ -52,7 +52,7 @@ def test_an_edit_is_found_by_name_digest_or_the_beginning_of_it(store: Store) ->
         assert edits.find(store, name) == ONE
     with pytest.raises(NotFound, match="did you mean verify first"):
         edits.find(store, "verify frist")
-    with pytest.raises(ArcError, match="'sha256' means 2 edits; say which: "):
+    with pytest.raises(ArcError, match="'sha256' matches 2 edits. Try: one of "):
         edits.find(store, "sha256")
     with pytest.raises(NotFound):
         edits.find(store, "")
@@ -64,7 +64,7 @@ def test_two_edits_of_one_name_are_both_kept_and_told_apart_by_digest(store: Sto
     assert edits.save(store, other) == other
     with pytest.raises(ArcError) as error:
         edits.find(store, ONE.name)
-    assert error.value.message == "'verify first' means 2 edits"
+    assert error.value.message == "'verify first' matches 2 edits"
     assert edits.short(ONE.digest) in error.value.hint
     assert edits.short(other.digest) in error.value.hint
 

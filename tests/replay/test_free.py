@@ -337,9 +337,9 @@ def test_offline_a_missing_answer_is_an_error_that_names_where(store: Store) -> 
     run(case, Tiny(), EDIT, store=store)
     stub = Stub(tool="get_order", arguments={"order_id": 1042}, result="x")
     offline = Cached(store, "tiny")
-    with pytest.raises(OfflineMiss, match=r"response 2 of the run: no stored answer"):
+    with pytest.raises(OfflineMiss, match=r"response 2 of the run: no cached response"):
         list(free.run(case, EDIT, offline, Terms(stubs=(stub,))))
-    with pytest.raises(OfflineMiss, match=r"step 0: no stored answer"):
+    with pytest.raises(OfflineMiss, match=r"step 0: no cached response"):
         list(free.run(case, None, offline))
 
 

@@ -102,7 +102,7 @@ def test_a_missing_answer_ends_its_own_lane_and_is_raised_last(store: Store) -> 
     for trace in (traces[0], traces[2]):
         list(replay(trace, EDIT, asked, sampling=TWICE))
     told: set[str] = set()
-    with pytest.raises(OfflineMiss, match="case 1, step 0: no stored answer of tiny"):
+    with pytest.raises(OfflineMiss, match="case 1, step 0: no cached response of tiny"):
         told.update(
             trace.id
             for trace, _ in replay_all(Lane(each, EDIT, offline, sampling=TWICE) for each in traces)

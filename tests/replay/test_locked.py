@@ -357,7 +357,7 @@ def test_offline_a_missing_answer_is_an_error_that_names_the_step(store: Store) 
     trace = stored(store)
     run(store, trace, None, steps={0, 1})
     rows: list[StepResult] = []
-    with pytest.raises(OfflineMiss, match=r"step 2: no stored answer of tiny.*--live"):
+    with pytest.raises(OfflineMiss, match=r"step 2: no cached response of tiny.*--live"):
         rows.extend(going(trace, None, Cached(store, "tiny")))
     offline = going(trace, None, Cached(store, "tiny"))
     assert [next(offline).step, next(offline).step] == [0, 1]

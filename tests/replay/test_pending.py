@@ -82,7 +82,7 @@ def test_what_a_refused_batch_held_is_not_taken_for_stored() -> None:
     call = ModelCall(id="m", name="chat", request=Request(context=asked))
     with Store.open(":memory:") as store:
         writer = Writer(store)
-        with pytest.raises(BadTrace, match="stands twice"):
+        with pytest.raises(BadTrace, match="occurs twice"):
             writer.write(Batch(header=Header(format="arc", source_id="1"), spans=(call, call)))
         good = Batch(header=Header(format="arc", source_id="2"), spans=(call,), last=True)
         key = writer.finish(writer.write(good)).id

@@ -296,7 +296,7 @@ def test_one_client_is_recorded_and_no_other_until_the_program_ends(
 
 
 def test_what_is_no_client_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="object is no client"):
+    with pytest.raises(TypeError, match="object is not a client"):
         record(object(), into=tmp_path / "arc.db")
     with pytest.raises(StoreUnusable):
         record(tmp_path)

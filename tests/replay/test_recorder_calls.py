@@ -152,9 +152,9 @@ def test_an_error_is_kept_in_its_words(api: Api) -> None:
 
 @pytest.mark.parametrize("api", APIS)
 def test_what_cannot_be_unpacked_is_noted_and_no_error(api: Api) -> None:
-    call = only(heard(api, None, note="the answer is packed as 'x', which is not known"))
+    call = only(heard(api, None, note="the response has the unknown encoding 'x'"))
     assert (call.status, call.response.message) == ("unset", None)
-    assert call.extra["note"] == "the answer is packed as 'x', which is not known"
+    assert call.extra["note"] == "the response has the unknown encoding 'x'"
     assert call.fidelity.level == Level.EXACT
 
 

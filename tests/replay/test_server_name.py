@@ -34,7 +34,7 @@ def test_an_address_with_the_version_in_it_is_refused_with_the_right_one() -> No
 
 @pytest.mark.parametrize("url", ["localhost:1234", "ftp://host", "http://", "http://host:port"])
 def test_what_is_no_address_of_a_server_is_refused(url: str) -> None:
-    with pytest.raises(ModelRefused, match="no address of a server"):
+    with pytest.raises(ModelRefused, match="not a server address"):
         protocol.server_url(url)
 
 

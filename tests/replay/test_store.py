@@ -211,7 +211,7 @@ def test_an_unfinished_trace_is_invisible_and_makes_room(store: Store) -> None:
 
 
 def test_a_span_id_that_stands_twice_is_refused(store: Store) -> None:
-    with pytest.raises(BadTrace, match="stands twice"):
+    with pytest.raises(BadTrace, match="occurs twice"):
         add(store, batch(AgentSpan(id="a", name="x"), AgentSpan(id="a", name="y")))
 
 
@@ -279,7 +279,7 @@ def test_the_task_or_title_of_one_run_alone_names_it(store: Store) -> None:
 def test_a_task_with_several_runs_lists_them_to_choose_from(store: Store) -> None:
     for trial in range(7):
         add(store, batch(*spans(), source_id=f"run-{trial}", task="fix-git", trial=str(trial)))
-    with pytest.raises(ArcError, match="'fix-git' means 7 runs") as raised:
+    with pytest.raises(ArcError, match="'fix-git' matches 7 runs") as raised:
         rows.trace_row(store, "fix-git")
     ids = [row.trace[:8] for row in rows.trace_rows(store)]
     assert f"say which: {ids[0]} (trial 0, outcome unknown), {ids[1]} (trial 1" in raised.value.hint

@@ -68,7 +68,7 @@ def test_a_refused_trace_harms_no_other_of_its_group() -> None:
         )
         assert [each.verdict if isinstance(each, Finished) else each.why for each in done] == [
             "new",
-            "stands twice",
+            "occurs twice",
             "differs from the stored recording of the same run",
             "new",
         ]
@@ -91,7 +91,7 @@ def test_a_refused_trace_harms_none_that_is_still_coming() -> None:
         writer = Writer(store)
         done = [each for part in parts for each in writer.take([part])]
         assert [each.verdict if isinstance(each, Finished) else each.why for each in done] == [
-            "stands twice", "new", "new",
+            "occurs twice", "new", "new",
         ]  # fmt: skip
         kept = {row.source_id: row.spans for row in rows.trace_rows(store)}
         assert kept == {"going": 2, "bad": 1}
