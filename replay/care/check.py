@@ -180,7 +180,7 @@ def coherence(trace: Trace) -> Iterator[Finding]:
     for step in trace.steps:
         for act in step.acts:
             if act.observation is None:
-                yield _note(trace, f"step {step.index} {act.name}", "its result was not recorded")
+                yield _note(trace, f"step {step.index} {act.name}", "result not recorded")
     latest: dict[str, int] = {}
     for step in trace.steps:
         context = step.ask.request.context

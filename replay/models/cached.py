@@ -333,7 +333,7 @@ class Cached:
                 if other
                 else f"unset {protocol.SERVER_VARIABLE}"
             )
-            hint = f"a cached response of {shown} exists: {change}"
+            hint = f"a cached response of {shown} exists. {change}"
         return OfflineMiss(f"no cached response of {self.name} to this request", hint)
 
     # --- several

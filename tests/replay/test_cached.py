@@ -119,7 +119,7 @@ def test_what_came_before_the_model_declined_altogether_is_kept(
 
 def test_what_is_no_message_is_not_kept(store: Store) -> None:
     model = Cached(store, MODEL, Fixed({"type": "message", "content": [], "stop_reason": None}))
-    with pytest.raises(ModelRefused, match="before its stop reason"):
+    with pytest.raises(ModelRefused, match="no stop reason"):
         list(model.answers(ASKS[:1]))
     assert not model.stored(*ASKS[0])
 
@@ -186,7 +186,7 @@ def test_a_miss_names_the_server_whose_answer_is_stored(
     with pytest.raises(OfflineMiss) as error:
         choose(MODEL, store).answer(*ASKS[0])
     assert error.value.hint == (
-        f"an answer of {api.base_url} is stored: set ANTHROPIC_BASE_URL to it"
+        f"a cached response of {api.base_url} exists. Try: set ANTHROPIC_BASE_URL to it"
     )
     monkeypatch.setenv("ANTHROPIC_BASE_URL", api.base_url + "/")
     assert choose(MODEL, store).answer(*ASKS[0]).body["type"] == "message"
@@ -276,7 +276,7 @@ def test_ctrl_c_keeps_what_came_and_the_same_command_asks_only_for_the_rest(
     os.kill(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=300)
     assert (process.returncode, err) == (0, "")
-    assert "stopped before the response; Completed calls are saved" in out
+    assert "stopped before the response. Completed calls are saved" in out
     api.policy = echo
     asked = api.asked
     with Store.open(tmp_path / "arc.db") as store, client(api) as claude:

@@ -306,7 +306,7 @@ def test_a_database_that_others_can_read_is_a_warning(tmp_path: Path) -> None:
     Store.open(path).close()
     path.chmod(0o644)
     found = by_name(database_checks(path, Store.open))["mode"]
-    assert (found.status, found.advice) == ("warn", f"chmod 600 {path}")
+    assert (found.status, found.advice) == ("warn", f"Try: chmod 600 {path}")
 
 
 def test_a_file_that_is_no_database_fails(tmp_path: Path) -> None:
@@ -361,7 +361,7 @@ def test_a_server_of_this_machine_needs_no_key_and_no_proxy(
     monkeypatch.setenv("ALL_PROXY", "http://proxy")
     found = by_name(model_checks())
     assert {each.status for each in found.values()} == {"ok"}
-    assert "past them" in found["proxies"].finding
+    assert "bypass them" in found["proxies"].finding
 
 
 def test_without_a_key_it_cannot_be_told_whether_live_calls_work() -> None:

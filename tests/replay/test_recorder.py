@@ -345,7 +345,7 @@ def test_a_recording_that_cannot_be_kept_does_not_disturb_the_agent(
         assert anthropic.Anthropic().messages.create(**ASKED, messages=said("hello")).content
         assert anthropic.Anthropic().messages.create(**ASKED, messages=said("again")).content
     assert [each.message.partition(":")[0] for each in caplog.records] == [
-        "what is recorded cannot be kept"
+        "cannot save the recording"
     ]
 
 

@@ -28,7 +28,7 @@ def test_a_server_has_one_name_whatever_way_it_is_written(url: str, name: str) -
 def test_an_address_with_the_version_in_it_is_refused_with_the_right_one() -> None:
     with pytest.raises(ModelRefused) as error:
         protocol.server_url("http://me:secret@localhost:1234/v1/")
-    assert error.value.hint == "set it to http://localhost:1234"
+    assert error.value.hint == "Try: set it to http://localhost:1234"
     assert "secret" not in str(error.value)
 
 

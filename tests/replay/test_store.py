@@ -188,7 +188,7 @@ def test_a_recording_that_says_otherwise_is_refused_unless_asked_for(store: Stor
     other = [
         structs.replace(s, arguments={"id": 8}) if isinstance(s, ToolCall) else s for s in spans()
     ]
-    with pytest.raises(BadTrace, match="says otherwise"):
+    with pytest.raises(BadTrace, match="differs from the stored recording"):
         add(store, batch(*other))
     assert only(store).steps == 2
     assert add(store, batch(*other), replace=True) == "replaced"
@@ -305,7 +305,7 @@ def test_a_supplement_completes_a_request_and_says_so(store: Store) -> None:
 
 def test_a_file_that_is_no_database_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "x.db").write_bytes(b"not a database, but long enough to be looked at" * 30)
-    with pytest.raises(StoreUnusable, match="cannot be used as a database"):
+    with pytest.raises(StoreUnusable, match="is not a database"):
         Store.open(tmp_path / "x.db")
 
 
