@@ -331,7 +331,7 @@ class Cached:
             change = (
                 f"Try: set {protocol.SERVER_VARIABLE} to it"
                 if other
-                else f"unset {protocol.SERVER_VARIABLE}"
+                else f"Try: unset {protocol.SERVER_VARIABLE}"
             )
             hint = f"a cached response of {shown} exists. {change}"
         return OfflineMiss(f"no cached response of {self.name} to this request", hint)
