@@ -136,8 +136,8 @@ def test_stubs_carry_the_run_on_and_are_kept_with_the_trace(db: Path) -> None:
 def test_an_unedited_run_does_what_was_recorded(db: Path) -> None:
     view = last(db)
     assert view.sentence == (
-        "It did what was recorded at 8 steps, to step 7. The agent replied with text; no user message"
-        " follow in the recording."
+        "It did what was recorded at 8 steps, to step 7. The agent replied with text; no user"
+        " message follows in the recording."
     )
     assert (view.status, view.left, view.notices) == ("finished", None, ())
 

@@ -139,7 +139,9 @@ def test_half_an_answer_in_a_batch_is_no_answer(api: MessagesApi, store: Store) 
 
 def test_a_model_without_batches_says_so(store: Store, api: MessagesApi) -> None:
     plain = Cached(store, "tiny", Fixed(message(text("ok"))))
-    with pytest.raises(ModelRefused, match="tiny does not accept batches. Try: another --schedule"):
+    with pytest.raises(
+        ModelRefused, match=r"tiny does not accept batches\. Try: another --schedule"
+    ):
         list(plain.answers(ASKS, batch=True))
     api.fault(Fault(status=404))
     with Run(api, store) as run, pytest.raises(ModelRefused, match="does not accept batches"):

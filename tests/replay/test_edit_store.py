@@ -52,7 +52,7 @@ def test_an_edit_is_found_by_name_digest_or_the_beginning_of_it(store: Store) ->
         assert edits.find(store, name) == ONE
     with pytest.raises(NotFound, match="did you mean verify first"):
         edits.find(store, "verify frist")
-    with pytest.raises(ArcError, match="'sha256' matches 2 edits. Try: one of "):
+    with pytest.raises(ArcError, match=r"'sha256' matches 2 edits\. Try: one of "):
         edits.find(store, "sha256")
     with pytest.raises(NotFound):
         edits.find(store, "")

@@ -282,7 +282,9 @@ def test_a_task_with_several_runs_lists_them_to_choose_from(store: Store) -> Non
     with pytest.raises(ArcError, match="'fix-git' matches 7 runs") as raised:
         rows.trace_row(store, "fix-git")
     ids = [row.trace[:8] for row in rows.trace_rows(store)]
-    assert f"say which: {ids[0]} (trial 0, outcome unknown), {ids[1]} (trial 1" in raised.value.hint
+    assert (
+        f"Try: one of {ids[0]} (trial 0, outcome unknown), {ids[1]} (trial 1" in raised.value.hint
+    )
     assert raised.value.hint.endswith(", and 2 more")
 
 
