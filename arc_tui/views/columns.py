@@ -266,6 +266,9 @@ GAP = 2
 LEAST = 12
 """Cells that the name keeps in a narrow terminal."""
 
+LEAST_WHY = 24
+"""Cells that the reason keeps in a narrow terminal."""
+
 SHARE = 0.5
 """Of a line, for a last column of sentences that needs so much."""
 
@@ -314,6 +317,10 @@ def layout(rows: Sequence[RunRow], chosen: str, width: int) -> Layout:
         return Layout()
     telling = [column for column in _TELL_APART if _differs(column, measured)]
     asked = [each for each in SETS[chosen] if any(not each.is_blank(row) for row in measured)]
+    if WHY in asked:  # in a very narrow line it is worth more than what tells runs apart
+        named = LEAST + GAP + LEAST_WHY
+        while telling and named + sum(_width(each, measured) + GAP for each in telling) > width:
+            telling.pop()
     taken = {column: _width(column, measured) for column in (NAME, *telling, *asked)}
     room = width - sum(min(cells, READABLE) + GAP for cells in taken.values())
     for column in BY_WORTH:

@@ -115,6 +115,13 @@ def test_a_wider_line_has_more_columns_and_a_narrow_one_keeps_the_reason() -> No
             assert found.widths[-1] >= width // 2
 
 
+def test_a_very_narrow_line_keeps_the_reason_before_what_tells_runs_apart() -> None:
+    again = [V1, structs.replace(V2, trial="1")]
+    assert headings(again, 60) == ["task", "trial", "variant", "why"]
+    assert headings(again, 48) == ["task", "trial", "why"]
+    assert headings(again, 36) == ["task", "why"]
+
+
 def test_the_source_of_runs_has_columns_of_its_own() -> None:
     recorded = structs.replace(V1, models="sonnet", fidelity=Level.EXACT, title="a refund")
     assert headings([recorded], 44, "source") == ["task", "variant", "model", "fidelity", "title"]

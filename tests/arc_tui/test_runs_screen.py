@@ -164,6 +164,20 @@ async def test_s_sorts_and_the_cursor_stays_on_its_run(db: Path) -> None:
         assert screen.arrangement.order == "outcome"
 
 
+async def test_who_sorts_from_the_top_sees_what_comes_first(db: Path) -> None:
+    async with opened(db) as (pilot, screen):
+        screen.arrangement = Arrangement(order="steps")
+        await settle(pilot)
+        assert screen.table.cursor == 0
+        await pilot.press("s", "s")
+        await settle(pilot)
+        assert screen.arrangement.order == "duration_ns"
+        assert screen.table.cursor == 0
+        screen.arrangement = Arrangement(order="task")
+        await settle(pilot)
+        assert (screen.table.cursor, names(screen)[0]) == (0, "26/0")
+
+
 async def test_v_shows_other_columns(db: Path) -> None:
     async with opened(db) as (pilot, _):
         assert "why" in rows(pilot.app)[2]

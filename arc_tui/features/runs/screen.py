@@ -239,7 +239,11 @@ class RunsScreen(Watching):
 
     def _show(self, view: RunsView) -> None:
         first = self.view is EMPTY
+        resorted = view.arrangement.order != self.view.arrangement.order
+        at_top = self.table.cursor == 0
         self.view, self.listed = view, view.listed
+        if resorted and at_top:  # who sorts wants to see what comes first
+            self.table.cursor = 0
         if self._with_held_out is None:
             self._with_held_out = view.held_out.shown
         self.cursor_target.find()
