@@ -193,7 +193,9 @@ async def test_what_a_user_can_help_is_told_with_what_to_do(db: Path) -> None:
     async with app.run_test(size=(100, 30), notifications=True) as pilot:
         await settle(pilot)
         assert "is not a database" in " ".join(text(app).split())
-        assert "Try: another file with --db or ARC_DB" in " ".join(text(app).split())
+        assert "Runs not loaded." in text(app)
+        assert "Loading runs." not in text(app)
+        assert "Try: another --db or ARC_DB" in " ".join(text(app).split())
 
 
 async def test_a_bug_in_a_worker_ends_the_app_with_its_traceback(db: Path) -> None:

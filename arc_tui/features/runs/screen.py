@@ -304,13 +304,19 @@ class RunsScreen(Watching):
     def after_stop(self) -> None:
         self._reading.cancel()
         if self.view is EMPTY:
-            self.table.nothing = f"Loading stopped.\n\n{self.key_of('runs.refresh')}   load runs"
+            self._show_not_loaded("Loading stopped.")
         super().after_stop()
+
+    def _show_not_loaded(self, why: str) -> None:
+        self.table.nothing = f"{why}\n\n{self.key_of('runs.refresh')}   load runs"
+        self.query_one(ParetoPanel).note = ""
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """What failed is no longer under way; the base says why."""
         if event.state is WorkerState.ERROR and event.worker.group == "load":
             self._reading.finish()
+            if self.view is EMPTY:
+                self._show_not_loaded("Runs not loaded.")
         elif event.state is WorkerState.ERROR and event.worker.group == "import":
             self._import.finish()
             self.bar.display = False

@@ -209,7 +209,10 @@ class ParetoPanel(VerticalScroll, StyledWidget, can_focus=False):
     }
 
     pareto: reactive[Pareto | None] = reactive(None, repaint=False)
-    """None while the runs are loading."""
+    """None until the runs are loaded."""
+
+    note: reactive[str] = reactive(LOADING, repaint=False)
+    """What stands in the panel until then."""
 
     def on_mount(self) -> None:
         self.mount(Static(markup=False))
@@ -218,6 +221,9 @@ class ParetoPanel(VerticalScroll, StyledWidget, can_focus=False):
         self._redraw()
 
     def watch_pareto(self) -> None:
+        self._redraw()
+
+    def watch_note(self) -> None:
         self._redraw()
 
     def on_resize(self, _: events.Resize) -> None:
@@ -232,7 +238,7 @@ class ParetoPanel(VerticalScroll, StyledWidget, can_focus=False):
         counted = self.pareto
         quiet = self.style_of("quiet")
         if counted is None:
-            return [Text(LOADING, quiet)]
+            return [Text(self.note, quiet)]
         if not counted.failed:
             return [Text("No failed runs.", quiet)]
         bars = counted.all_bars
