@@ -92,7 +92,7 @@ def test_it_is_carried_over_to_runs_that_are_imported_again(old: Path, tmp_path:
 
 def test_nothing_can_be_imported_into_it(old: Path, tmp_path: Path) -> None:
     file = exported(old, tmp_path / "export.jsonl")
-    assert "cannot be brought up to date" in run(old, "import", str(file)).err
+    assert "cannot be upgraded" in run(old, "import", str(file)).err
 
 
 def test_one_that_is_still_older_says_what_must_be_done_first(old: Path) -> None:

@@ -49,7 +49,7 @@ def test_without_live_it_asks_nobody_and_makes_no_file(
         result = run(db)
         assert api.received == []
     assert result.return_value == 0
-    assert "not there yet" in result.stdout
+    assert "not created yet" in result.stdout
     assert "No server checked yet" in result.stdout
     assert not db.exists()
 

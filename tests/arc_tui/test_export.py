@@ -300,7 +300,7 @@ def test_an_export_is_private_and_never_written_over(db: Path, tmp_path: Path) -
     target.write_text("mine")
     done = run(db, "export", str(target))
     assert (done.code, target.read_text()) == (2, "mine")
-    assert "is there already" in done.err
+    assert "already exists" in done.err
     missing = run(db, "export", str(tmp_path / "none" / "export.jsonl"))
     assert missing.code == 2
     assert "cannot be written" in missing.err
@@ -371,7 +371,7 @@ WRONG: dict[str, tuple[Callable[[list[str]], list[str]], str]] = {
     "evidence that is none": (_line("tag", evidence=[1]), "tag: Expected"),
     "an edit of another digest": (_line("edit", digest="sha256:0"), "edit: content does not match"),
     "a replay of another run": (_line("replay", trace_key="0"), "replay: content does not match"),
-    "a supplement of another": (_line("supplement", system="x"), "supplement: its digest"),
+    "a supplement of another": (_line("supplement", system="x"), "supplement: content does not match"),
     "no supplement": (_line("attached", supplement="sha256:0"), "is missing before it"),
     "a key among the notes": (_line("note", name="redact_key"), "name reserved by arc"),
     "nested too deeply": (

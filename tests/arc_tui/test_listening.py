@@ -312,7 +312,7 @@ def test_partial_success_in_protobuf_reads_as_the_protocol_says() -> None:
         (b"[]", "application/json", {}, 400, "not a JSON object"),
         (b'{"resourceSpans": 5}', "application/json", {}, 400, "resourceSpans is not a list"),
         (b"\x0a\xff", "application/x-protobuf", {}, 400, "does not end"),
-        (b"no protobuf", "application/x-protobuf", {}, 400, "no OTLP"),
+        (b"no protobuf", "application/x-protobuf", {}, 400, "not valid OTLP"),
         (b"no gzip", "application/json", {"Content_Encoding": "gzip"}, 400, "decompressed"),
         (gzip.compress(b"{}", mtime=0)[:-9], "application/json", {"Content_Encoding": "gzip"}, 400,
          "is truncated"),
@@ -359,7 +359,7 @@ def test_a_taken_port_is_said_with_a_way_out(shared: Listener, tmp_path: Path) -
         capture_output=True, text=True, check=False, cwd=ROOT,
     )  # fmt: skip
     assert done.returncode == 2
-    assert "is taken" in done.stderr
+    assert "is in use" in done.stderr
     assert "--port" in done.stderr
 
 

@@ -286,7 +286,7 @@ def test_a_reader_in_the_way_is_said_and_the_next_pruning_erases(
         assert len(ids(store)) == RUNS - 1
         assert prune.unerased(store)
     result = run(path, "--yes")
-    assert "is erased now" in result.stderr
+    assert "are erased now" in result.stderr
     assert not prune.unerased(store)
     store.close()
     assert not found_in(path, gone)
@@ -316,15 +316,15 @@ def run(path: Path, *arguments: str) -> Result:
 
 def test_the_command_shows_what_would_go_and_does_it_with_yes(path: Path) -> None:
     shown = run(path, "--older", "1d", "--keep", "failed")
-    assert "to go: 4 runs, 4 recordings, 24 spans" in shown.stdout
-    assert "stays: 2 kept: failed" in shown.stdout
-    assert "4 words by people on these runs: stays" in shown.stdout
+    assert "to delete: 4 runs, 4 recordings, 24 spans" in shown.stdout
+    assert "kept: 2 --keep failed" in shown.stdout
+    assert "4 human labels on these runs: kept" in shown.stdout
     assert "nothing was changed" in shown.stderr
     done = run(path, "--older", "1d", "--keep", "failed", "--yes")
-    assert "gone: 4 runs" in done.stdout
+    assert "deleted: 4 runs" in done.stdout
     assert "the deleted bytes were erased" in done.stdout
-    assert "to go: 0 runs" in run(path, "--older", "1d", "--keep", "failed").stdout
-    assert "to go: 2 runs" in run(path, "outcome:failed").stdout
+    assert "to delete: 0 runs" in run(path, "--older", "1d", "--keep", "failed").stdout
+    assert "to delete: 2 runs" in run(path, "outcome:failed").stdout
 
 
 @pytest.mark.parametrize(

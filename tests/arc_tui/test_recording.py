@@ -333,7 +333,7 @@ async def test_a_client_that_leaves_ends_the_call_at_the_provider_too() -> None:
 
 
 def test_an_address_that_is_none_is_said() -> None:
-    with pytest.raises(ArcError, match="OPENAI_BASE_URL is no address"):
+    with pytest.raises(ArcError, match="OPENAI_BASE_URL is not a server address"):
         Proxy((Provider("openai", "OPENAI_BASE_URL", "localhost:1"),), lambda _: asyncio.sleep(0))
 
 

@@ -109,9 +109,9 @@ def test_nothing_is_asked_again_for_what_was_paid_for(path: Path) -> None:
 def test_what_is_there_already_is_not_written_over(path: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.db"
     other.write_text("mine")
-    with pytest.raises(StoreUnusable, match="is there already"):
+    with pytest.raises(StoreUnusable, match="already exists"):
         run(path, "db", "recover", "--into", str(other))
-    with pytest.raises(StoreUnusable, match="is there already"):
+    with pytest.raises(StoreUnusable, match="already exists"):
         run(path, "db", "backup", str(other))
     assert other.read_text() == "mine"
 

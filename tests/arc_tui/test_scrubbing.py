@@ -332,7 +332,7 @@ def test_another_writer_is_waited_for_and_said(store: Store, path: Path) -> None
 def test_a_database_that_may_only_be_read_is_said_so(store: Store) -> None:
     badged(store)
     store.db.execute("PRAGMA query_only = ON")
-    with pytest.raises(StoreUnusable, match="may only be read"):
+    with pytest.raises(StoreUnusable, match="is read-only"):
         late(store)
 
 
@@ -373,7 +373,7 @@ def test_the_command_masks_by_the_rules_of_the_config_and_tells_no_secret(path: 
     dry = arc(path, "--dry-run")
     assert dry.exit_code == 0
     assert "to be masked: " in dry.stdout
-    assert "nothing was changed" in dry.stderr
+    assert "Nothing was changed" in dry.stderr
     done = arc(path)
     assert done.exit_code == 0
     assert "badge  message" in done.stdout

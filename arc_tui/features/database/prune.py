@@ -216,7 +216,7 @@ def _reasons(store: Store, request: PruneRequest) -> list[tuple[str, Stays]]:
     limit = request.before_ns
     if limit is not None:
         found.append(("younger", lambda rows: max(map(_moment, rows)) >= limit))
-    found += [(f"kept: {word}", _kept(store, word)) for word in request.keep]
+    found += [(f"--keep {word}", _kept(store, word)) for word in request.keep]
     if request.sample:
         share = f"in the sample of {request.sample:.3g} %"
         found.append((share, lambda rows: _sampled(rows, request.sample)))
@@ -434,14 +434,14 @@ def _lines(view: PruneView) -> list[str]:
     lines = [f"{verb}: {', '.join(parts)}; {format.file_size(weight.bytes)} of text"]
     if view.staying:
         stays = ", ".join(f"{each.runs} {format.one_line(each.why)}" for each in view.staying)
-        lines.append(f"stays: {stays}")
+        lines.append(f"kept: {stays}")
     if view.by_import:
         one = format.count(view.by_import, "run")
         lines.append(f"{one} with unknown start: the import time counts")
     if counts.people:
-        words = format.count(counts.people, "word")
-        stay = "goes" if view.even_people else "stays without its run (--keep tagged keeps both)"
-        lines.append(f"{words} by people on these runs: {stay}")
+        labels = format.count(counts.people, "human label")
+        stay = "deleted" if view.even_people else "kept without the run (--keep tagged keeps both)"
+        lines.append(f"{labels} on these runs: {stay}")
     if view.file_bytes is not None and view.file_bytes_after is not None and view.erased:
         before, after = map(format.file_size, (view.file_bytes, view.file_bytes_after))
         lines.append(f"file size: {before} → {after}; the deleted bytes were erased")
