@@ -319,7 +319,7 @@ def test_the_command_shows_what_would_go_and_does_it_with_yes(path: Path) -> Non
     assert "to delete: 4 runs, 4 recordings, 24 spans" in shown.stdout
     assert "kept: 2 --keep failed" in shown.stdout
     assert "4 human labels on these runs: kept" in shown.stdout
-    assert "nothing was changed" in shown.stderr
+    assert "Nothing was changed" in shown.stderr
     done = run(path, "--older", "1d", "--keep", "failed", "--yes")
     assert "deleted: 4 runs" in done.stdout
     assert "the deleted bytes were erased" in done.stdout

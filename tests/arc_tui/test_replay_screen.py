@@ -608,7 +608,7 @@ async def test_an_edit_of_another_trace_says_why_it_does_not_fit(db: Path) -> No
         await settle(pilot)
         await pilot.press("down", "enter")
         await settle(pilot)
-        assert "The trace has no step 99." in rows(pilot.app)[0]
+        assert "No step 99 in the trace." in rows(pilot.app)[0]
 
 
 # --- what goes on from here
@@ -692,7 +692,7 @@ async def test_a_hostile_trace_is_shown_and_never_obeyed(tmp_path: Path) -> None
         await until(pilot, NAME)
         await pilot.press("enter")
         await settle(pilot)
-        assert "not asked" in drawn(pilot.app)
+        assert "not replayed" in drawn(pilot.app)
         assert not obeyed(pilot)
 
 
