@@ -371,7 +371,7 @@ WRONG: dict[str, tuple[Callable[[list[str]], list[str]], str]] = {
     "evidence that is none": (_line("tag", evidence=[1]), "tag: Expected"),
     "an edit of another digest": (_line("edit", digest="sha256:0"), "edit: content does not match"),
     "a replay of another run": (_line("replay", trace_key="0"), "replay: content does not match"),
-    "a supplement of another": (_line("supplement", system="x"), "supplement: content does not match"),
+    "a supplement of another": (_line("supplement", system="x"), "supplement: content does not"),
     "no supplement": (_line("attached", supplement="sha256:0"), "is missing before it"),
     "a key among the notes": (_line("note", name="redact_key"), "name reserved by arc"),
     "nested too deeply": (
