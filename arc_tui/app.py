@@ -176,8 +176,8 @@ class ArcApp(KeyQueue, Sheets, GuidedTour):
     def action_help_quit(self) -> None:
         """What Textual says on ctrl+c, without markup."""
         self.notify(
-            f"{self.key_of('app.quit') or 'q'} leaves arc;"
-            f" {self.key_of('app.quit_anywhere')} does so from anywhere"
+            f"{self.key_of('app.quit') or 'q'} quits arc;"
+            f" {self.key_of('app.quit_anywhere')} quits from anywhere"
         )
 
     def action_settings(self) -> None:

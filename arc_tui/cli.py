@@ -75,6 +75,11 @@ def live_options(command: Fn) -> Fn:
     return with_options(*_OPTIONS)(command)
 
 
+def examples(*lines: str) -> str:
+    """The end of a command's help: lines that run as they stand."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
 def limits(options: dict[str, Any]) -> Limits:
     """The limits out of a command's options."""
     return Limits(

@@ -196,14 +196,15 @@ def _no_command(word: str) -> str:
     from difflib import get_close_matches
 
     near = get_close_matches(word, COMMANDS, n=1, cutoff=0.5)
-    hint = f"did you mean `arc {near[0]}`?" if near else "`arc --help` lists the commands"
-    return f"{word!r} is neither a command nor a file; {hint}"
+    hint = f"did you mean `arc {near[0]}`?" if near else "Try: arc --help"
+    return f"'{word}' is neither a command nor a file; {hint}"
 
 
 @click.group(
     cls=Commands,
     places=COMMANDS,
     invoke_without_command=True,
+    epilog="\b\nExamples:\n  arc demo --headless\n  arc import traces/",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.option(
@@ -215,9 +216,10 @@ def _no_command(word: str) -> str:
 @click.version_option(__version__, prog_name="arc")
 @click.pass_context
 def cli(ctx: click.Context, db: Path | None) -> None:
-    """Find the step where an agent run broke, and try another prompt on it.
+    """Debug runs of LLM agents: find the step where a run broke, edit its prompt, replay it, and
+    measure whether the edit fixes the failure.
 
-    `arc` alone opens the app; `arc FILE…` imports the files first.
+    `arc` opens the app; `arc FILE…` imports the files first. No runs yet? Try: arc demo
     """
     ctx.obj = db
     if ctx.invoked_subcommand != "doctor":  # which says what was left

@@ -107,7 +107,7 @@ def read_config(file: Path | None = None) -> Config:
     except OSError as error:
         raise BadConfig(f"{file}: cannot be read: {error.strerror}") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadConfig(f"{file}: is no TOML: {error}") from error
+        raise BadConfig(f"{file}: invalid TOML: {error}") from error
     for wrong in _unknown(table, Config, ""):
         raise BadConfig(f"{file}: {wrong}")
     try:
@@ -142,7 +142,7 @@ def read_redaction(file: Path | None = None) -> Policy:
         raise BadConfig(f"{file}: [redact] patterns: {error.message}", error.hint) from error
     for name in said.keys:
         if not any(char.isascii() and char.isalpha() for char in name):
-            raise BadConfig(f"{file}: [redact] keys: {name!r} has no letters")
+            raise BadConfig(f"{file}: [redact] keys: '{name}' has no letters")
     rules = (*rules, *PERSONAL) if said.pii else rules
     return Policy(rules=rules, keys=tuple(said.keys), allow=tuple(said.allow))
 
@@ -154,8 +154,8 @@ def _unknown(table: Mapping[str, object], shape: type[Struct], at: str) -> Itera
     for key, value in table.items():
         if key not in known:
             near = get_close_matches(key, known, n=1)
-            meant = f", did you mean {near[0]!r}?" if near else ""
-            yield f"unknown key {at + key!r}{meant} (known: {', '.join(at + k for k in known)})"
+            meant = f", did you mean '{near[0]}'?" if near else ""
+            yield f"unknown key '{at + key}'{meant} (known: {', '.join(at + k for k in known)})"
         elif isinstance(value, dict) and _is_section(known[key]):
             yield from _unknown(value, known[key], f"{at}{key}.")
 
@@ -165,8 +165,8 @@ def _is_section(hint: object) -> bool:
 
 
 TEMPLATE = """\
-# The settings of arc. A line that begins with # says nothing; what it shows is an example.
-# `arc config` prints what holds and where it comes from. In the app, `,` does, and reads this
+# The settings of arc. Lines that begin with # are comments; remove the # to use the example.
+# `arc config` prints each setting and its origin. In the app, `,` shows them, and reads this
 # file again after an edit.
 
 [app]
@@ -174,26 +174,26 @@ TEMPLATE = """\
 # theme of Textual: nord, gruvbox, dracula, solarized-light, …
 # theme = "auto"
 
-# The columns of the list of runs: why, figures, source.
+# The columns of the run list: why, figures, source.
 # columns = "why"
 
-# false leaves the mouse to the terminal, to select text as ever. From the next start on.
+# false leaves the mouse to the terminal, to select text as usual. Takes effect at the next start.
 # mouse = true
 
 [keys]
-# What is done, by its id, and the keys for it. `arc config keys` lists the ids.
-# A character or a name: "t", "?", "ctrl+k", "f6", "space", "comma"; several with commas between.
+# An action, by its id, and its keys. `arc config keys` lists the ids.
+# A character or a name: "t", "?", "ctrl+k", "f6", "space", "comma"; separate several with commas.
 # trace.tag = "ctrl+k"
 # app.settings = "comma,f11"
 
 [owners]
-# Whose a failure is: a class, a class with its sub-label, or an attribution.
+# The owner of a failure: of a class, a class with its sub-label, or an attribution.
 # bad_args = "tools team"
 # "other / cap hit" = "ops"
 # "attribution:environment" = "platform"
 
 [redact]
-# What is masked before anything is stored, besides what arc finds by itself.
+# What is masked before anything is stored, in addition to the built-in rules.
 # pii = false
 # keys = ["badge no"]
 # allow = ["EXAMPLE-7"]
@@ -210,6 +210,6 @@ def make(file: Path) -> None:
         with file.open("x", encoding="utf-8") as made:
             made.write(TEMPLATE)
     except FileExistsError as error:
-        raise ArcError(f"{file} is there already", "`arc config --edit` opens it") from error
+        raise ArcError(f"{file} exists already", "Try: arc config --edit") from error
     except OSError as error:
-        raise ArcError(f"{file}: cannot be made: {error.strerror}") from error
+        raise ArcError(f"{file}: cannot be created: {error.strerror}") from error

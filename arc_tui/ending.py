@@ -27,7 +27,9 @@ GRACE_S = 20.0
 
 MOST_LINES, MOST_COLUMNS = 60, 300
 
-REPORT = "This is a bug in arc. What was stored before it is kept; the lines above say where it is."
+REPORT = (
+    "This is a bug in arc. Everything stored before it is safe. The lines above show where it is."
+)
 
 
 def on_signal(end: Callable[[int], None]) -> None:
@@ -61,8 +63,8 @@ def keep(error: Exception, doing: str) -> str:
             file.write(f"{about}\n{bug_report(error)}\n".encode())
     except OSError as refused:
         why = refused.strerror or type(refused).__name__
-        return f"{what}; its traceback cannot be kept in {path.parent}: {why.lower()}"
-    return f"{what}; attach its traceback to a report: {path}"
+        return f"{what}; its traceback cannot be saved in {path.parent}: {why.lower()}"
+    return f"{what}; please report it with the traceback in {path}"
 
 
 def bug_report(error: BaseException) -> str:

@@ -13,6 +13,7 @@ from typing import TypeVar
 from msgspec import Struct, structs
 
 from arc_tui.places import fixtures
+from arc_tui.ui.format import count
 from arc_tui.views.runs import run_rows
 from replay import formats, written
 from replay.errors import ArcError, BadEdit, BadTrace, NotFound, StoreUnusable
@@ -325,7 +326,7 @@ def _tools(path: Path) -> tuple[Tool, ...]:
     except ValueError as error:
         raise BadEdit(f"{path}: is not JSON: {error}") from error
     if not isinstance(declared, list):
-        raise BadEdit(f"{path}: is no JSON list of tools", "one object a tool, with a name")
+        raise BadEdit(f"{path}: is not a JSON list of tools", "Each tool is an object with a name")
     return tuple(map(tool, declared))
 
 
@@ -359,7 +360,7 @@ def attach_to(
             continue
         attach(store, row.trace, _over(supplement_of(store, row.trace), made))
         parts = (
-            [f"{len(made.tools)} tools{' (sketched)' if made.sketched else ''}"]
+            [f"{len(made.tools)} tools{' (inferred)' if made.sketched else ''}"]
             if made.tools
             else []
         )
@@ -451,7 +452,9 @@ def _refuse_to_delete_others(path: Path) -> None:
     with open_ledger(path, before=True) as store:
         others = [row for row in trace_rows(store, every=True) if row.source_id not in own]
     if others:
+        is_ = "is" if len(others) == 1 else "are"
         raise ArcError(
-            f"{path} was not reset: it holds runs that are not the demo's ({len(others)})",
-            "name another file with --db",
+            f"{path} was not reset: it contains {count(len(others), 'run')} that {is_}"
+            " not the demo's",
+            "Try: arc demo --db OTHER.db",
         )

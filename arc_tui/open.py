@@ -18,6 +18,7 @@ from arc_tui.cli import (
     copies_told,
     database_path,
     db_option,
+    examples,
     json_option,
     open_store,
     print_json,
@@ -64,14 +65,14 @@ def run_app(
     if not (sys.stdout.isatty() and sys.stdin.isatty()):
         raise ArcError(
             "the app needs a terminal",
-            "use `arc ls`, `arc show`, `arc import` in a pipe or a script",
+            "In a pipe or a script, try: arc ls, arc show, arc import",
         )
     term = os.environ.get("TERM", "")
     if os.name == "posix" and term in NO_SCREEN:
         raise ArcError(
-            f"TERM is {term!r}: nothing can be drawn on that terminal" if term
-            else "TERM is not set: what can be drawn on this terminal is not known",
-            "export TERM=xterm-256color where it can; `arc ls` and `arc show` need none",
+            f"The app cannot draw on this terminal: TERM is '{term}'" if term
+            else "The app cannot draw on this terminal: TERM is not set",
+            "Try: export TERM=xterm-256color. `arc ls` and `arc show` work without it.",
         )  # fmt: skip
     unlock(path)
     gc.disable()  # what a start makes stays: the app looks for garbage once it is under way
@@ -91,12 +92,12 @@ def trace_of(path: Path, run: str) -> str:
         with open_ledger(path) as store:
             return trace_row(store, run).trace
     except NotFound as error:
-        raise ArcError(f"{run!r} is neither a file nor a run", error.hint) from error
+        raise ArcError(f"'{run}' is neither a file nor a run", error.hint) from error
 
 
-@click.command("open")
+@click.command("open", epilog=examples("arc open last", "arc open --latest --list"))
 @click.argument("names", metavar="[RUN | FILE…]", nargs=-1)
-@click.option("--latest", is_flag=True, help="Import the newest trace of this folder first.")
+@click.option("--latest", is_flag=True, help="Import the newest trace of this folder.")
 @click.option("--list", "listed", is_flag=True,
               help="With --latest: list the traces of this folder instead.")  # fmt: skip
 @json_option
@@ -104,19 +105,19 @@ def trace_of(path: Path, run: str) -> str:
 def open_(
     names: tuple[str, ...], latest: bool, listed: bool, as_json: bool, db: Path | None
 ) -> int:
-    """Open the app on one run, or on files, which are imported first.
+    """Open the app on one run, or import files and open them.
 
-    RUN is an id or its beginning, task/trial, or `last`. `arc FILE…` is short for `arc open FILE…`.
-    --latest finds the newest session, log or trace file of this folder; in a pipe, and with
-    --json, its brief is printed.
+    RUN is a run id or a prefix of it, task/trial, or `last`. `arc FILE…` is short for
+    `arc open FILE…`. --latest takes the newest session, log or trace file of this folder; in a
+    pipe, or with --json, it prints a brief instead.
     """
     path = database_path(db)
     if latest:
         if names:
-            raise click.UsageError("--latest chooses the file: give no RUN and no FILE")
+            raise click.UsageError("--latest takes no RUN and no FILE")
         return _open_latest(path, listed=listed, as_json=as_json)
     if listed or as_json:
-        raise click.UsageError("--list and --json go with --latest")
+        raise click.UsageError("--list and --json need --latest")
     files = [name for name in names if name == "-" or Path(name).exists()]
     if len(names) == 1 and not files:
         run_app(path, run=names[0])
@@ -125,17 +126,16 @@ def open_(
     return 0
 
 
-@click.command("demo")
-@click.option("--reset", is_flag=True, help="Make the demo database anew.")
-@click.option("--tour", is_flag=True, help="Show round again, as when it is first opened.")
+@click.command("demo", epilog=examples("arc demo --tour", "arc demo --headless"))
+@click.option("--reset", is_flag=True, help="Delete the demo database and import the runs again.")
+@click.option("--tour", is_flag=True, help="Start the guided tour again.")
 @click.option("--headless", is_flag=True, help="Print the tour instead of opening the app.")
 @db_option
 @click.pass_context
 def demo(ctx: click.Context, reset: bool, tour: bool, headless: bool, db: Path | None) -> None:
-    """Bundled runs and a built-in demo model: no key, no network.
+    """Open bundled runs with a built-in demo model: no key, no network.
 
-    The first time, a line in the app says what to press next. Where the output is no terminal, the
-    tour is printed.
+    The first time it starts a guided tour. Without a terminal it prints a tour instead.
     """
     path = demo_database(db or _named_before(ctx))
     first = not path.exists()
@@ -169,7 +169,7 @@ def _open_latest(path: Path, *, listed: bool, as_json: bool) -> int:
         return 0
     if not offers:
         raise ArcError(
-            "no trace in this folder, and no Claude Code or Codex session of it",
+            "No traces in this folder, and no Claude Code or Codex sessions of it",
             "Try: arc import PATH, or arc demo",
         )
     newest = Path(offers[0].path)
@@ -201,7 +201,7 @@ def _brief(store: Store, file: Path, as_json: bool) -> int:
     if as_json:
         print_json({"path": str(file), "traces": traces, "brief": text})
     else:
-        others = f", the last of {count(len(traces), 'run')}" if len(traces) > 1 else ""
+        others = f", last of {count(len(traces), 'run')}" if len(traces) > 1 else ""
         click.echo(f"{one_line(str(file))}{others}", err=True)
         click.echo(text)
     return report.exit_code

@@ -62,6 +62,6 @@ def _one_of(file: Path, name: str, given: str, known: Iterable[str]) -> None:
     names = list(known)
     if given not in names:
         near = get_close_matches(given, names, n=1)
-        meant = f", did you mean {near[0]!r}?" if near else ""
-        hint = "" if near else f"there are {', '.join(names)}"
-        raise BadConfig(f"{file}: [app] {name} = {given!r} is none{meant}", hint)
+        meant = f", did you mean '{near[0]}'?" if near else ""
+        hint = "" if near else f"known: {', '.join(names)}"
+        raise BadConfig(f"{file}: [app] unknown {name} '{given}'{meant}", hint)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from arc_tui.cli import database_path, db_option, require, unlock
+from arc_tui.cli import database_path, db_option, examples, require, unlock
 from arc_tui.ending import SIGNALS
 from arc_tui.features.record.live import LOOPBACK
 from replay.errors import ArcError
@@ -18,17 +18,17 @@ SERVE_PORT = 4380
 """Where the app is served unless told."""
 
 
-@click.command()
+@click.command(epilog=examples("arc serve", "arc serve --port 0"))
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=SERVE_PORT, show_default=True,
-    help="The port on 127.0.0.1; 0 takes a free one.",
+    help="The port on 127.0.0.1; 0 is any free port.",
 )  # fmt: skip
-@click.option("--host", default=LOOPBACK, show_default=True, help="No other is served on.")
+@click.option("--host", default=LOOPBACK, show_default=True, help="Only this address is supported.")
 @db_option
 def serve(port: int, host: str, db: Path | None) -> int:
-    """The app in a browser of this machine, until ctrl-c.
+    """Serve the app to a browser on this machine, until ctrl-c.
 
-    The address that is printed lets in one browser, once; each of its tabs is a session of its own.
+    The printed address works once, for one browser; each of its tabs is a session of its own.
 
     Needs the extra `serve`: pip install 'arc-tui[serve]'
     """
@@ -38,9 +38,9 @@ def serve(port: int, host: str, db: Path | None) -> int:
 
     if host not in (LOOPBACK, "localhost"):
         raise ArcError(
-            f"arc is served on {LOOPBACK} alone, not on {host}: whoever reaches it reads every run"
-            " and can spend your keys, and what passes is not encrypted",
-            f"from another machine: ssh -L {port}:{LOOPBACK}:{port} this-machine",
+            f"arc serve cannot listen on '{host}', only on {LOOPBACK}: the connection is not"
+            " encrypted, and anyone who reaches it can read every run and use your API keys",
+            f"From another machine, try: ssh -L {port}:{LOOPBACK}:{port} this-machine",
         )
     require("arc serve", "aiohttp", "textual_serve")
     path = database_path(db)
@@ -65,7 +65,9 @@ async def _serve(path: Path, port: int) -> None:
 def _say_ready(address: str) -> None:
     click.echo(address)
     sys.stdout.flush()
-    click.echo("open it in a browser of this machine, once · ctrl-c ends", err=True)
+    click.echo(
+        "Open this address in a browser on this machine; it works once · ctrl-c stops", err=True
+    )
 
 
 def _say(sentence: str) -> None:

@@ -104,8 +104,8 @@ _TABS: web.AppKey[set[web.WebSocketResponse]] = web.AppKey("tabs")
 _TELL: web.AppKey[Tell] = web.AppKey("tell")
 
 USED = (
-    "This address was used before, or is not the one that `arc serve` printed.\n"
-    "It lets in one browser, once. End `arc serve` with ctrl-c and start it again for another.\n"
+    "This address was used before, or is not the address that `arc serve` printed.\n"
+    "It works once, for one browser. For another, stop `arc serve` with ctrl-c and restart it.\n"
 )
 
 
@@ -135,8 +135,8 @@ async def serve(
 
 def _no_port(port: int, error: OSError) -> ArcError:
     taken = error.errno == errno.EADDRINUSE
-    why = "is taken" if taken else f"cannot be listened on: {error.strerror or error}"
-    return ArcError(f"{LOOPBACK}:{port} {why}", "choose another with --port; 0 takes a free one")
+    why = "is in use" if taken else f"cannot be opened: {error.strerror or error}"
+    return ArcError(f"{LOOPBACK}:{port} {why}", "Try: --port 0 for any free port")
 
 
 def served_at(path: Path) -> Served:
@@ -174,7 +174,7 @@ async def _guard(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Only for this machine, and only for the browser that was let in, or is now."""
     gate = request.app[_GATE]
     if not gate.is_here(request.host):
-        return _refuse("This is served for this machine, under 127.0.0.1 or localhost.\n")
+        return _refuse("Only this machine has access, as 127.0.0.1 or localhost.\n")
     token = request.query.get("token")
     if request.path == "/" and request.method == "GET" and token is not None:
         return _enter(request, token)
@@ -191,7 +191,7 @@ def _enter(request: web.Request, token: str) -> web.Response:
     gate = request.app[_GATE]
     cookie = gate.admit(token)
     if cookie is None and not gate.knows(dict(request.cookies)):
-        request.app[_TELL]("a browser was refused: the address is good for one use")
+        request.app[_TELL]("browser refused: the address works only once")
         return _refuse(USED)
     answer = web.Response(
         text='<!doctype html><meta http-equiv="refresh" content="0;url=/"><title>arc</title>'
@@ -200,7 +200,7 @@ def _enter(request: web.Request, token: str) -> web.Response:
     )
     if cookie is not None:
         answer.headers["Set-Cookie"] = cookie
-        request.app[_TELL]("the address was used: one browser is let in, and no other")
+        request.app[_TELL]("browser connected: the address is used up")
     return answer
 
 
@@ -213,11 +213,11 @@ async def _page(request: web.Request) -> web.Response:
 async def _socket(request: web.Request) -> web.StreamResponse:
     gate, tabs = request.app[_GATE], request.app[_TABS]
     if not gate.is_own_page(request.headers.get("Origin"), request.host):
-        return _refuse("A socket is opened by the page that is served here.\n")
+        return _refuse("Only the page served here may open a socket.\n")
     size = _size(request)
     if len(tabs) >= MOST_TABS:
-        request.app[_TELL](f"a tab was refused: {MOST_TABS} are open")
-        return web.Response(status=503, text=f"{MOST_TABS} tabs are open.\n")
+        request.app[_TELL](f"tab refused: {MOST_TABS} tabs are open")
+        return web.Response(status=503, text=f"{MOST_TABS} tabs are open already.\n")
     socket = web.WebSocketResponse(heartbeat=20, max_msg_size=MOST_TYPED_BYTES)
     await socket.prepare(request)
     tabs.add(socket)

@@ -181,7 +181,7 @@ async def test_tools_that_were_not_recorded_are_attached_and_the_step_can_be_tes
         assert isinstance(pilot.app.screen, AttachBox)
         await press(pilot, "tab", "space")
         await by_key(pilot, "attach.tick")
-        assert "attached 5 tools (sketched)" in text(pilot.app)
+        assert "attached 5 tools (inferred)" in text(pilot.app)
         assert "v confirm: 8 samples per arm" in text(pilot.app)
         assert "steps.attach" not in offered_here(pilot), "nothing is missing any more"
 

@@ -121,7 +121,7 @@ def test_a_demo_with_other_runs_is_left_alone(old: Path) -> None:
     with closing(sqlite3.connect(old)) as db, db:
         db.execute("UPDATE trace SET source_id = 'mine' WHERE id = 1")
     before = old.read_bytes()
-    with pytest.raises(ArcError, match="holds runs that are not the demo's"):
+    with pytest.raises(ArcError, match="contains 1 run that is not the demo's"):
         importing.make_demo(old)
     assert old.read_bytes() == before
 

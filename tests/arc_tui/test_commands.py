@@ -218,7 +218,7 @@ def test_attach_completes_what_a_source_did_not_record(db: Path, tmp_path: Path)
     run(db, "import", str(chat))
     assert as_json(db, "show", "last", "0")["fidelity"] == "partial"
     out = run(db, "attach", "last", "--system", str(prompt), "--infer-tools").stdout
-    assert "a system prompt, 1 tools (sketched)" in out
+    assert "a system prompt, 1 tools (inferred)" in out
     step = as_json(db, "show", "last", "0")
     assert step["system"] == "Be kind."
     assert step["tools"] == ["get"]
@@ -231,7 +231,7 @@ def test_attach_completes_what_a_source_did_not_record(db: Path, tmp_path: Path)
 def test_what_was_recorded_is_not_attached_over_and_that_is_said(db: Path, tmp_path: Path) -> None:
     (tmp_path / "prompt.md").write_text("Be kind.")
     result = run(db, "attach", TOUR, "--system", str(tmp_path / "prompt.md"))
-    assert (result.return_value, "nothing lacking" in result.stdout) == (1, True)
+    assert (result.return_value, "nothing to add" in result.stdout) == (1, True)
     assert as_json(db, "show", TOUR, "0")["fidelity"] == "exact"
 
 
@@ -373,7 +373,7 @@ def test_the_demo_leaves_a_database_of_other_runs_alone(tmp_path: Path) -> None:
     assert (reset.code, own.read_bytes() == before) == (0, True)
     named = installed("demo", "--reset", "--headless", "--db", str(own), cwd=tmp_path)
     assert named.code == 2
-    assert "it holds runs that are not the demo's (1)" in named.err
+    assert "it contains 1 run that is not the demo's" in named.err
     assert own.read_bytes() == before
 
 

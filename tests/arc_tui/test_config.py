@@ -71,7 +71,7 @@ def test_owners_of_classes_sub_labels_and_faults(tmp_path: Path) -> None:
         ("[owners]\nloop = ' '", "[owners] 'loop' names no owner"),
         ("[owners]\nloop = 3", "Expected `str`, got `int`"),
         ("owners = 'Ann'", "Expected `object`, got `str`"),
-        ("[owners", "is no TOML"),
+        ("[owners", "invalid TOML"),
     ],
 )
 def test_what_cannot_be_used_is_a_sentence_with_the_file_and_the_key(
@@ -86,7 +86,7 @@ def test_what_cannot_be_used_is_a_sentence_with_the_file_and_the_key(
 
 def test_bytes_that_are_no_text_and_a_folder_in_its_place_are_said(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(BadConfig, match="is no TOML"):
+    with pytest.raises(BadConfig, match="invalid TOML"):
         read_config(tmp_path / "config.toml")
     with pytest.raises(BadConfig, match="cannot be read"):
         read_config(tmp_path)

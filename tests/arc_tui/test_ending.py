@@ -193,7 +193,7 @@ def test_a_terminal_that_can_draw_nothing_is_a_sentence(tmp_path: Path, db: Path
     )
     with running(tmp_path, "-c", code, "--db", str(db)) as terminal:
         assert terminal.left() == 2
-        assert b"arc: TERM is 'dumb': nothing can be drawn on that terminal" in terminal.sent
+        assert b"arc: The app cannot draw on this terminal: TERM is 'dumb'" in terminal.sent
         assert b"\x1b[?1049h" not in terminal.sent
 
 

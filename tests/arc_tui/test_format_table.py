@@ -161,7 +161,7 @@ def test_import_unknown_lists_what_was_met_and_not_understood(tmp_path: Path) ->
         ["claude-code", "mood", "2", "2", str(first), "line 1: mood"],
         ["claude-code", "hat", "1", "1", str(first), "line 1: hat"],
     ]
-    assert "2 fields not understood" in done.stderr
+    assert "2 unknown fields" in done.stderr
     told = json.loads(taken_in(tmp_path, str(second), "--json").stdout)
     assert [(each["field"], each["count"]) for each in told] == [("mood", 1)]
 
@@ -171,7 +171,7 @@ def test_import_unknown_says_that_all_was_understood_and_what_could_not_be_read(
 ) -> None:
     done = taken_in(tmp_path, str(session(tmp_path / "a.jsonl")), str(tmp_path / "absent.jsonl"))
     assert done.stdout == ""
-    assert "every field was understood" in done.stderr
+    assert "no unknown fields" in done.stderr
     assert "absent.jsonl: cannot be read" in done.stderr
     assert done.return_value == 2
 

@@ -81,8 +81,8 @@ async def test_the_address_lets_in_one_browser_and_no_second_one(bundled: Path) 
                     assert answer.status == 403
                     assert "Set-Cookie" not in answer.headers
         assert there.told == [
-            "the address was used: one browser is let in, and no other",
-            "a browser was refused: the address is good for one use",
+            "browser connected: the address is used up",
+            "browser refused: the address works only once",
         ]
 
 
@@ -127,7 +127,7 @@ def test_a_token_is_good_for_one_use_and_none_for_a_guess() -> None:
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org"])
 def test_another_host_is_refused_with_the_reason(host: str) -> None:
-    with pytest.raises(ArcError, match=r"on 127\.0\.0\.1 alone.*spend your keys") as refused:
+    with pytest.raises(ArcError, match=r"only on 127\.0\.0\.1.*use your API keys") as refused:
         CliRunner().invoke(cli, ["serve", "--host", host], catch_exceptions=False)
     assert "ssh -L 4380:127.0.0.1:4380" in (refused.value.hint or "")
 
@@ -135,7 +135,7 @@ def test_another_host_is_refused_with_the_reason(host: str) -> None:
 async def test_a_port_that_is_taken_is_said_so(bundled: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(ArcError, match=f"127.0.0.1:{port} is taken"):
+        with pytest.raises(ArcError, match=f"127.0.0.1:{port} is in use"):
             await server.serve(
                 bundled, port=port, ready=pytest.fail, tell=pytest.fail, stop=asyncio.Event()
             )
@@ -285,5 +285,5 @@ async def test_a_browser_opens_the_runs_and_a_run_and_the_address_is_used_up(db:
         assert await asyncio.wait_for(process.wait(), PATIENCE_S) == 0
         assert await page.value("document.body.classList.contains('-closed')")
     said = (await process.stderr.read()).decode()
-    assert "one browser is let in" in said
-    assert "a browser was refused" in said
+    assert "browser connected" in said
+    assert "browser refused" in said

@@ -37,8 +37,8 @@ def test_what_was_set_is_what_the_app_takes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("[app]\ntheme = 'arc-lihgt'", "theme = 'arc-lihgt' is none, did you mean 'arc-light'?"),
-        ("[app]\ncolumns = 'price'", "[app] columns = 'price' is none; there are why"),
+        ("[app]\ntheme = 'arc-lihgt'", "unknown theme 'arc-lihgt', did you mean 'arc-light'?"),
+        ("[app]\ncolumns = 'price'", "[app] unknown columns 'price'; known: why"),
         ("[app]\nthem = 'nord'", "unknown key 'app.them', did you mean 'theme'?"),
         ("[keys]\ntrace.tga = 'a'", "'trace.tga' is no id of a key, did you mean 'trace.tag'?"),
         ("[keys]\ntrace.tag = 'contrl+k'", "there is no key 'contrl+k', did you mean 'ctrl+k'?"),
@@ -109,7 +109,7 @@ def test_a_file_that_is_there_is_never_written_over(tmp_path: Path) -> None:
     file = written(tmp_path, "[owners]\nloop = 'Ann'")
     said = spoken("config", "--init", cwd=tmp_path, ARC_CONFIG_DIR=str(tmp_path))
     assert said.code == 2
-    assert f"{file} is there already" in said.err
+    assert f"{file} exists already" in said.err
     assert file.read_text() == "[owners]\nloop = 'Ann'"
 
 
@@ -182,4 +182,4 @@ def test_edit_opens_the_file_and_says_what_is_wrong_with_it_then(
 def test_without_a_file_edit_says_what_makes_one(tmp_path: Path) -> None:
     said = spoken("config", "--edit", cwd=tmp_path, ARC_CONFIG_DIR=str(tmp_path))
     assert said.code == 2
-    assert "`arc config --init` makes it" in said.err
+    assert "Try: arc config --init" in said.err

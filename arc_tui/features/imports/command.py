@@ -21,6 +21,7 @@ from arc_tui.cli import (
     RUN_NAME,
     console,
     db_option,
+    examples,
     json_option,
     open_store,
     print_json,
@@ -36,15 +37,22 @@ from replay.store.handle import Store
 from replay.trace import Json, Level
 
 
-@click.command("import")
+@click.command(
+    "import",
+    epilog=examples(
+        "arc import traces/", "arc import traces/ -v --task-from '(?P<task>[a-z-]+)-v'"
+    ),
+)
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--list-formats", is_flag=True, help="List the formats that are read, and end.")
-@click.option("--format", "format_", help="Read as this format; else it is detected.")
-@click.option("--task-from", help="A regular expression over the path with named groups.")
-@click.option("--replace", is_flag=True, help="Take the new side where a recording conflicts.")
-@click.option("--unknown", is_flag=True, help="List the fields that were not understood.")
-@click.option("-v", "--verbose", is_flag=True, help="A line for each file, and each problem.")
-@click.option("--follow", is_flag=True, help="Go on reading what is written there, until ctrl-c.")
+@click.option("--list-formats", is_flag=True, help="List the supported formats and exit.")
+@click.option("--format", "format_", help="Read as this format; detected by default.")
+@click.option(
+    "--task-from", help="Take the task from the path: a regular expression with named groups."
+)
+@click.option("--replace", is_flag=True, help="On a conflict, replace the stored recording.")
+@click.option("--unknown", is_flag=True, help="List unknown fields.")
+@click.option("-v", "--verbose", is_flag=True, help="Print each file and each problem.")
+@click.option("--follow", is_flag=True, help="Keep reading as the files grow, until ctrl-c.")
 @json_option
 @db_option
 def import_(
@@ -59,19 +67,19 @@ def import_(
     as_json: bool,
     db: Path | None,
 ) -> int:
-    """Read traces from files and folders (`-` is standard input).
+    """Import traces from files and folders (`-` is standard input).
 
-    With --follow sessions that grow fill in while they are written, here and in an open app.
+    With --follow, sessions are imported while an agent writes them; an open app shows them grow.
     """
     if list_formats:
         print_formats(as_json=as_json)
         return 0
     if not paths:
-        raise click.UsageError("which PATHS? `arc import --list-formats` lists what can be read")
+        raise click.UsageError("No PATHS given. Try: arc import --list-formats")
     if follow:
         if as_json or unknown or Path("-") in paths:
             raise click.UsageError(
-                "--follow goes with files and folders, not with --json, --unknown or `-`"
+                "--follow reads files and folders; it cannot go with --json, --unknown or `-`"
             )
         with open_store(db) as store:
             return _follow(store, paths, format_, task_from, replace)
@@ -194,11 +202,17 @@ def _line(file: importing.FileReport) -> str:
     return f"{plain(file.path)}  {file.format}: {', '.join(parts)}"
 
 
-@click.command("attach")
+@click.command(
+    "attach",
+    epilog=examples(
+        "arc attach last --system prompt.md --tools tools.json",
+        "arc attach task:stock --infer-tools",
+    ),
+)
 @click.argument("trace", type=RUN_NAME)
 @click.option("--system", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--tools", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--from", "other", help="Take them from another trace.")
+@click.option("--from", "other", help="Copy them from another run.")
 @click.option(
     "--infer-tools", "sketch_tools", is_flag=True, help="Infer the tools from their calls."
 )
@@ -211,12 +225,13 @@ def attach(
     sketch_tools: bool,
     db: Path | None,
 ) -> int:
-    """Add the system prompt or tools that a source did not record.
+    """Attach a system prompt or tools that the source did not record.
 
-    TRACE may be a query: everything `arc ls` lists for it. What was recorded is never overwritten.
+    TRACE may also be a query, as for `arc ls`: all runs that match. Recorded values are never
+    overwritten.
     """
     if not (system or tools or other or sketch_tools):
-        raise click.UsageError("nothing to attach: give --system, --tools, --from or --infer-tools")
+        raise click.UsageError("Nothing to attach. Try: --system, --tools, --from or --infer-tools")
     done = False
     with open_store(db) as store:
         for row, added in importing.attach_to(
@@ -224,7 +239,7 @@ def attach(
         ):
             done = done or added is not None
             name = one_line(row.title or row.source_id)
-            click.echo(f"{row.trace[:8]}  {name}: {added or 'nothing lacking that was given'}")
+            click.echo(f"{row.trace[:8]}  {name}: {added or 'nothing to add: already recorded'}")
     return 0 if done else 1
 
 
@@ -264,17 +279,15 @@ def with_places(found: tuple[UnknownField, ...]) -> tuple[UnknownField, ...]:
 
 
 def print_unknown(found: tuple[UnknownField, ...]) -> None:
-    """As a table; how many there are goes to stderr."""
+    """As a table; the count goes to stderr."""
     if found:
         rows = [
             [one_line(each.format), one_line(each.field), number(each.count), number(each.files),
              one_line(each.example), one_line(each.at)]
             for each in found
         ]  # fmt: skip
-        print_table(console(), ["format", "field", "count", "files", "for example", "at"], rows)
-    summary = (
-        f"{count(len(found), 'field')} not understood" if found else "every field was understood"
-    )
+        print_table(console(), ["format", "field", "count", "files", "example", "at"], rows)
+    summary = count(len(found), "unknown field") if found else "no unknown fields"
     console(err=True).print(summary)
 
 
@@ -357,10 +370,10 @@ def _ways(value: Json, names: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 MEANS: dict[Level, str] = {
     Level.EXACT: "the request as it was sent",
-    Level.REBUILT: "all of it, put together from the conversation",
-    Level.SUPPLIED: "its system prompt or tools given with `arc attach`",
-    Level.PARTIAL: "something of it was not recorded; `arc attach` adds system prompt and tools",
-    Level.NONE: "the step cannot be asked again",
+    Level.REBUILT: "the full request, rebuilt from the conversation",
+    Level.SUPPLIED: "system prompt or tools attached with `arc attach`",
+    Level.PARTIAL: "part of the request was not recorded; try `arc attach`",
+    Level.NONE: "the step cannot be replayed",
 }
 """What is known of a request at each level."""
 
@@ -384,7 +397,7 @@ def print_formats(*, as_json: bool) -> None:
         click.echo(f"{level:<9} {means}", err=True)
 
 
-HEAD = ("format", "reads", "files", "replayed from", "not recorded")
+HEAD = ("format", "reads", "files", "fidelity", "not recorded")
 
 
 class FormatRow(Struct, frozen=True, kw_only=True):

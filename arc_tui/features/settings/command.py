@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from msgspec import structs
 
-from arc_tui.cli import console, json_option, print_json, print_table
+from arc_tui.cli import console, examples, json_option, print_json, print_table
 from arc_tui.config import config_file
 from arc_tui.features.settings.view import SettingsView, build_settings
 from arc_tui.ui import format
@@ -14,20 +14,20 @@ from replay.errors import ArcError
 KEYS = "keys"
 
 
-@click.command("config")
+@click.command("config", epilog=examples("arc config --init", "arc config keys"))
 @click.argument("topic", required=False, type=click.Choice([KEYS]))
-@click.option("--init", is_flag=True, help="Make the file, with all it may say as comments.")
+@click.option("--init", is_flag=True, help="Create the file, with every setting as a comment.")
 @click.option(
-    "--edit", "in_editor", is_flag=True, help="Open the file in $VISUAL or $EDITOR, and check it."
+    "--edit", "in_editor", is_flag=True, help="Open the file in $VISUAL or $EDITOR, then check it."
 )
 @json_option
 def config(topic: str | None, init: bool, in_editor: bool, as_json: bool) -> int:
-    """Every setting, its value, and where that comes from; with `keys`, what can be put on a key.
+    """List every setting, its value and its origin; with `keys`, every key binding.
 
-    Only --init writes, and never over a file that is there. Exit code 2: the file cannot be used.
+    --init never overwrites a file. Exit code 2: the file has an error.
     """
     if sum((topic is not None, init, in_editor)) > 1:
-        raise click.UsageError("keys, --init and --edit: ask one of them")
+        raise click.UsageError("keys, --init and --edit cannot be combined")
     if topic == KEYS:
         _print_keys(as_json)
         return 0
@@ -35,7 +35,7 @@ def config(topic: str | None, init: bool, in_editor: bool, as_json: bool) -> int
         from arc_tui.config import make
 
         make(config_file())
-        click.echo(f"{config_file()} was made; nothing in it is set yet")
+        click.echo(f"{config_file()} created; every setting is still at its default")
         return 0
     if in_editor:
         _edit()
@@ -56,17 +56,17 @@ def _edit() -> None:
 
     file = config_file()
     if not file.exists():
-        raise ArcError(f"there is no file of settings yet: {file}", "`arc config --init` makes it")
+        raise ArcError(f"No settings file yet: {file}", "Try: arc config --init")
     start(editor(), file)
 
 
 def _print(view: SettingsView) -> None:
-    there = "" if view.exists else " (is not there; `arc config --init` makes it)"
+    there = "" if view.exists else " (does not exist yet. Try: arc config --init)"
     click.echo(f"{format.plain(view.file)}{there}\n")
     rows = [
         [each.name, format.one_line(each.value), each.origin, each.means] for each in view.settings
     ]
-    print_table(console(), ["setting", "value", "from", "what it is"], rows)
+    print_table(console(), ["setting", "value", "origin", "meaning"], rows)
 
 
 def _print_keys(as_json: bool) -> None:
@@ -79,4 +79,4 @@ def _print_keys(as_json: bool) -> None:
         print_json(found)
         return
     rows = [[each.id, " ".join(each.keys), each.where, each.does] for each in found]
-    print_table(console(), ["id", "keys", "where", "does"], rows)
+    print_table(console(), ["id", "keys", "where", "action"], rows)

@@ -236,7 +236,7 @@ class SettingsScreen(ArcScreen):
 
     def watch_view(self) -> None:
         head = self.query_one("#head", Headline)
-        there = "" if self.view.exists else "  is not there yet"
+        there = "" if self.view.exists else "  does not exist yet"
         head.left = Text(f" settings   {format.plain(self.view.file)}{there}")
         head.right = Text(self.view.trouble or "", "bold")
         self._list()
@@ -252,7 +252,7 @@ class SettingsScreen(ArcScreen):
             from arc_tui.ui.keymap import bound, by_place
 
             rows.border_title = "keys"
-            rows.head = ("id", "keys", "does", "where")
+            rows.head = ("id", "keys", "action", "where")
             own = {name: tuple(keys.split(",")) for name, keys in self._using.keymap.items()}
             rows.table = [
                 (each.id, " ".join(own.get(each.id, each.keys)), each.does, each.where)
@@ -261,7 +261,7 @@ class SettingsScreen(ArcScreen):
             rows.marked = frozenset(at for at, row in enumerate(rows.table) if row[0] in own)
         else:
             rows.border_title = "settings"
-            rows.head = ("setting", "value", "from", "what it is")
+            rows.head = ("setting", "value", "origin", "meaning")
             found = self.view.settings
             rows.table = [(each.name, each.value, each.origin, each.means) for each in found]
             rows.marked = frozenset(at for at, each in enumerate(found) if each.origin != "default")
@@ -304,7 +304,7 @@ class SettingsScreen(ArcScreen):
         self._use(event.name)
         self.post_message(self.ThemePicked(event.name))
         copies = self.key_of("settings.copy")
-        self.say(f"{event.name} until you leave; {copies} copies the lines that keep it")
+        self.say(f"{event.name} until you quit. {copies} copies the setting that keeps it")
         self._build()
 
     def action_keys(self, every: bool) -> None:
@@ -348,7 +348,7 @@ class SettingsScreen(ArcScreen):
         else:
             lines = self._line_of_setting()
         self.app.copy_to_clipboard(lines)
-        self.say(f"copied: {lines}")
+        self.say(f"Copied: {lines}")
 
     def _line_of_theme(self) -> str:
         return f'[app]\ntheme = "{self.themes.used}"'

@@ -68,13 +68,13 @@ def build_settings(file: Path | None = None, theme: str | None = None) -> Settin
 
 APP = {
     "theme": "the colours of the app",
-    "columns": "the columns of the list of runs when it opens",
-    "mouse": "the mouse works in the app; false leaves it to the terminal",
+    "columns": "the columns of the run list when it opens",
+    "mouse": "mouse support in the app; false leaves the mouse to the terminal",
 }
 REDACT = {
-    "pii": "what tells who somebody is is masked too",
-    "keys": "fields whose text is never kept",
-    "allow": "texts that are no secrets",
+    "pii": "mask personal data too",
+    "keys": "fields whose text is never stored",
+    "allow": "texts that are not secrets",
 }
 
 
@@ -88,16 +88,18 @@ def _in_file(
             value, origin = theme, "session"
         yield Setting(name=f"app.{name}", value=_text(value), origin=origin, means=means)
     for name, keys in config.keymap.items():
-        means = "the keys for it"
+        means = "key binding"
         yield Setting(name=f"keys.{name}", value=keys, origin="file", means=means)
     for name, owner in config.owners.items():
-        yield Setting(name=f"owners.{name}", value=owner, origin="file", means="whose it is")
+        yield Setting(
+            name=f"owners.{name}", value=owner, origin="file", means="owner of the failure class"
+        )
     for name, means in REDACT.items():
         value = getattr(config.redact, name)
         origin = "file" if name in said.get("redact", {}) else "default"
         yield Setting(name=f"redact.{name}", value=_text(value), origin=origin, means=means)
     for name, pattern in config.redact.patterns.items():
-        means = "what it finds is masked"
+        means = "matches are masked"
         yield Setting(name=f"redact.patterns.{name}", value=pattern, origin="file", means=means)
 
 
@@ -110,22 +112,24 @@ def _around() -> Iterator[Setting]:
     """What the environment says, and what holds where it does not."""
     for variable, value, means in (
         ("ARC_DB", str(database(None)), "the database; --db names another"),
-        ("ARC_DATA_DIR", str(data_folder()), "where databases are kept"),
-        ("ARC_CONFIG_DIR", str(config_file().parent), "where the file of settings is"),
-        ("ARC_USER", author(), "who tags and labels are by"),
-        ("VISUAL", "", "the editor, before EDITOR"),
+        ("ARC_DATA_DIR", str(data_folder()), "folder of the databases"),
+        ("ARC_CONFIG_DIR", str(config_file().parent), "folder of the settings file"),
+        ("ARC_USER", author(), "author of tags and labels"),
+        ("VISUAL", "", "the editor; takes precedence over EDITOR"),
         ("EDITOR", "vi", "the editor"),
-        ("NO_COLOR", "", "any value: no colour is used"),
-        ("ARC_KILL", "", "a file: when it is there, no model is asked"),
+        ("NO_COLOR", "", "any value turns colours off"),
+        ("ARC_KILL", "", "a file; while it exists, no model is called"),
     ):
         yield _variable(variable, os.environ.get(variable), value, means)
     named = _server() if os.environ.get(protocol.SERVER_VARIABLE) else None
-    yield _variable(protocol.SERVER_VARIABLE, named, protocol.OFFICIAL, "where a model is asked")
+    yield _variable(
+        protocol.SERVER_VARIABLE, named, protocol.OFFICIAL, "address of the model server"
+    )
     for variable, means in (
-        ("ANTHROPIC_API_KEY", "the key of the model's server"),
-        ("ARC_REDACT_KEY", "what placeholders of secrets are made with"),
+        ("ANTHROPIC_API_KEY", "API key of the model server"),
+        ("ARC_REDACT_KEY", "key for the placeholders of masked secrets"),
         ("ARC_DB_KEY", "the key of an encrypted database"),
-        ("ARC_DB_KEY_FILE", "a file that holds it"),
+        ("ARC_DB_KEY_FILE", "a file that contains ARC_DB_KEY"),
     ):
         yield _variable(variable, SET if os.environ.get(variable) else None, NOT_SET, means)
 
