@@ -1,5 +1,5 @@
-"""`arc replay`, of which `--expect` and `--free` ask other features: each says its options and
-answers them, and which of them is asked is decided here.
+"""`arc replay`, of which `--expect` and `--free` belong to other features: each has its options,
+and which of them runs is decided here.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from arc_tui.experiments.request import ReplayRequest
 from arc_tui.features.free.command import free_options, free_request, refuse_free_options, run_free
 from arc_tui.features.replay.command import replay_locked, replay_options, replay_request
 from arc_tui.features.replay.expect_command import (
+    NO_ESTIMATE,
     ForBisect,
     expect_options,
     refuse_expect_options,
@@ -32,30 +33,32 @@ from replay.bisection.change_point import HALF
 @click.option(
     "--bundle",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write all of it to this file, for `arc bundle verify` elsewhere.",
+    help="Write a bundle to this file, for `arc bundle verify` elsewhere.",
 )
+@click.option("--exit-code", is_flag=True, help="Exit with 1 where the edit changes an action.")
 @estimate_option
-@click.option("--rules", "show_rules", is_flag=True, help="Print the rules of comparing in full.")
+@click.option("--rules", "show_rules", is_flag=True, help="Print the comparison rules in full.")
 @json_option
 @db_option
 def replay(
     trace: str,
     only_estimate: bool,
     show_rules: bool,
+    exit_code: bool,
     bundle: Path | None,
     as_json: bool,
     db: Path | None,
     **options: Any,
 ) -> int:
-    """Ask the model again at every recorded step, as recorded and with your edit. Runs no tool.
+    """Call the model again at every recorded step, as recorded and with your edit. Runs no tool.
 
-    Exit code 0: the edit changes no action; 1: it does; 2: it was not finished, or no action
-    changed but not every step was answered. With --free 0: every run finished its turn; 1: one
-    stopped before that; 2: one was not finished. With --expect 0: met; 1: not; 125: nobody can
-    tell; 128: said wrongly: `git bisect run arc replay TRACE --system FILE --expect E`.
+    Exit code 0: finished, whatever diverged; 2: unfinished, or a step was not answered; with
+    --free, a run stopped early. With --exit-code 1: the edit changes an action; with --free, a run
+    diverged. With --expect 0: met; 1: not met; 125: inconclusive; 128: bad input. For git bisect:
+    `git bisect run arc replay TRACE --system FILE --expect E`.
     """
     if options["step"] is not None and options["expect"] is None and not options["free"]:
-        raise click.UsageError("--step needs --expect or --free: a locked replay is of all steps")
+        raise click.UsageError("--step needs --expect or --free: a locked replay covers all steps")
     if options["expect"] is None:
         refuse_expect_options(options)
     else:
@@ -64,14 +67,14 @@ def replay(
         request = replay_request(store, trace, options)
         if options["expect"] is not None:
             if bundle is not None:
-                raise click.UsageError("--expect asks one question: --bundle holds a whole replay")
+                raise click.UsageError("--bundle holds a whole replay: leave --expect out")
             question = _question(request, options)
             return run_expect(store, question, as_json=as_json, only_estimate=only_estimate)
         if options["free"]:
             if only_estimate:
-                raise click.UsageError("how often a free run asks nobody knows beforehand")
+                raise click.UsageError(NO_ESTIMATE)
             free = free_request(request, options)
-            return run_free(store, free, as_json=as_json, bundle=bundle)
+            return run_free(store, free, as_json=as_json, exit_code=exit_code, bundle=bundle)
         refuse_free_options(options)
         return replay_locked(
             store,
@@ -79,6 +82,7 @@ def replay(
             as_json=as_json,
             only_estimate=only_estimate,
             show_rules=show_rules,
+            exit_code=exit_code,
             bundle=bundle,
         )
 

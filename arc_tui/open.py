@@ -231,7 +231,7 @@ def print_tour(path: Path) -> None:
             "3. an older prompt, replayed at every recorded step",
         )
         wanted = ReplayRequest(trace=TRACE, edit=from_files(prompt, []))
-        print_replay(out, drained(views_of(run_replay, store, wanted)))
+        print_replay(out, drained(views_of(run_replay, store, wanted), wanted.limits))
     click.echo("\nIn a terminal, `arc demo` opens the app on these runs.")
 
 

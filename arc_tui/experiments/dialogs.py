@@ -40,9 +40,9 @@ from replay.trace import NO_SYSTEM, NO_TOOLS
 T = TypeVar("T")
 
 SCHEDULES: dict[Schedule, str] = {
-    "cheap": "step after step, so that a provider's prefix cache is read",
-    "fast": "all at once",
-    "batch": "as one batch of the provider: half the price, within a day",
+    "cheap": "in sequence, to use the provider's prompt cache",
+    "fast": "in parallel",
+    "batch": "as one provider batch: half the price, within a day",
 }
 
 
@@ -69,26 +69,24 @@ class SamplesBox(ModalScreen[ReplayRequest | None]):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="samples"):
-            yield Static("how many samples of each arm: auto, or a number", markup=False)
+            yield Static("samples of each arm: auto, or a number", markup=False)
             yield Input(levels_words(self._request.sampling.levels), compact=True)
             yield Static(id="meaning", markup=False)
             if self._live:
-                yield Static("in which order", classes="part", markup=False)
+                yield Static("order of calls", classes="part", markup=False)
                 yield Choices([Option(each, words) for each, words in SCHEDULES.items()])
-            yield Tick(
-                "space: ask afresh, what is kept stays", self._request.resample, compact=True
-            )
+            yield Tick("ignore cached responses", self._request.resample, compact=True)
             take, leave = key_of(self, "samples.take"), key_of(self, "samples.leave")
-            keys = f"tab next line   {take} takes it   {leave} leaves"
+            keys = f"tab next line   space toggle   {take} accept   {leave} cancel"
             yield Static(keys, id="keys", markup=False)
 
     def on_mount(self) -> None:
-        self.query_one("#samples").border_title = "how often to ask"
+        self.query_one("#samples").border_title = "samples"
         for choices in self.query(Choices):
             choices.cursor = list(SCHEDULES).index(self._request.sampling.schedule)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Say what so many samples mean, or why they are none."""
+        """Show what so many samples can tell, or why they are none."""
         event.stop()
         try:
             said = levels_meaning(levels_of(event.value))
@@ -113,28 +111,32 @@ class SamplesBox(ModalScreen[ReplayRequest | None]):
 
 
 WORDS = (
-    "The source did not record this, and without it the model would be asked something else."
-    " What you attach stands beside the trace; what was recorded is never overwritten."
+    "Not recorded. Without it, a replayed request differs from the recorded one."
+    " Attachments are stored beside the trace; recorded data is never overwritten."
 )
+NOTHING_GIVEN = "nothing to attach: enter a file name"
+INFER = "infer tools from calls"
 
 
 class Attachment(Struct, frozen=True, kw_only=True):
-    """Files to attach; `sketched` derives the tools from the calls seen."""
+    """Files to attach; `inferred` derives the tools from the recorded calls."""
 
     system: Path | None = None
     tools: Path | None = None
-    sketched: bool = False
+    inferred: bool = False
 
     @property
     def any(self) -> bool:
-        return self.system is not None or self.tools is not None or self.sketched
+        return self.system is not None or self.tools is not None or self.inferred
 
 
 class Tick(Checkbox):
-    """A tick that is there or not: no colour says it alone."""
+    """A checkbox, `[ ]` or `[x]`: no colour shows it alone. Space toggles it."""
 
-    HELP = "a tick"
+    HELP = "a checkbox"
+    BUTTON_LEFT = "["
     BUTTON_INNER = " "
+    BUTTON_RIGHT = "]"
 
     BINDINGS = [
         Binding("enter", "screen.attach", "attach", id="attach.tick", show=False,
@@ -142,7 +144,7 @@ class Tick(Checkbox):
     ]  # fmt: skip
 
     def watch_value(self) -> None:
-        self.BUTTON_INNER = "✓" if self.value else " "
+        self.BUTTON_INNER = "x" if self.value else " "
         super().watch_value()
 
 
@@ -169,20 +171,21 @@ class AttachBox(ModalScreen[Attachment | None]):
             yield from self._lines()
             yield Static(id="trouble", markup=False)
             take, leave = key_of(self, "", "enter"), key_of(self, "attach.leave")
-            keys = f"tab next line   {take} attaches   {leave} leaves"
+            box = "space toggle   " if NO_TOOLS in self._missing else ""
+            keys = f"tab next line   {box}{take} accept   {leave} cancel"
             yield Static(keys, id="keys", markup=False)
 
     def _lines(self) -> Iterator[Static | Input | Tick]:
         if NO_SYSTEM in self._missing:
             yield Static(NO_SYSTEM, classes="missing", markup=False)
-            yield Input(placeholder="a file with the system prompt", id="system", compact=True)
+            yield Input(placeholder="file with the system prompt", id="system", compact=True)
         if NO_TOOLS in self._missing:
             yield Static(NO_TOOLS, classes="missing", markup=False)
-            yield Input(placeholder="a JSON file with the tools", id="tools", compact=True)
-            yield Tick("space: sketch them from the calls seen", id="sketch", compact=True)
+            yield Input(placeholder="JSON file with the tools", id="tools", compact=True)
+            yield Tick(INFER, id="infer", compact=True)
 
     def on_mount(self) -> None:
-        self.query_one("#attach").border_title = "attach what was not recorded"
+        self.query_one("#attach").border_title = "Attach prompt or tools"
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
@@ -191,20 +194,23 @@ class AttachBox(ModalScreen[Attachment | None]):
     def action_attach(self) -> None:
         """Close with what is given, once every file that is named is there."""
         given = Attachment(
-            system=self._file("#system"), tools=self._file("#tools"), sketched=self._sketched
+            system=self._file("#system"), tools=self._file("#tools"), inferred=self._inferred
         )
         absent = [file for file in (given.system, given.tools) if file and not file.is_file()]
         if absent:
-            self.trouble.update(Text(format.one_line(f"there is no file {absent[0]}")))
+            self.trouble.update(Text(format.one_line(f"file not found: {absent[0]}")))
         elif given.any:
             self.dismiss(given)
+        else:
+            box = f", or check “{INFER}”" if NO_TOOLS in self._missing else ""
+            self.trouble.update(Text(f"{NOTHING_GIVEN}{box}"))
 
     def _file(self, line: str) -> Path | None:
         typed = [found.value.strip() for found in self.query(line).results(Input)]
         return Path(typed[0]).expanduser() if typed and typed[0] else None
 
     @property
-    def _sketched(self) -> bool:
+    def _inferred(self) -> bool:
         return any(box.value for box in self.query(Tick))
 
     def action_leave(self) -> None:
@@ -212,23 +218,23 @@ class AttachBox(ModalScreen[Attachment | None]):
 
 
 def attach(store: Store, trace: str, given: Attachment) -> str:
-    """Put it beside the trace and say what the trace has now. Raises BadEdit and BadTrace."""
+    """Put it beside the trace; what the trace has now. Raises BadEdit and BadTrace."""
     try:
         made = supplement(store, given.system, given.tools, None)
     except OSError as error:
-        raise BadEdit(f"{error.filename}: cannot be read: {error.strerror}") from error
-    attached = [what for _, what in attach_to(store, trace, made, given.sketched) if what]
-    return ", ".join(attached) or "nothing: the source recorded it"
+        raise BadEdit(f"cannot read {error.filename}: {error.strerror}") from error
+    attached = [what for _, what in attach_to(store, trace, made, given.inferred) if what]
+    return ", ".join(attached) or "nothing: already recorded"
 
 
 async def allowed(app: App[None], price: str) -> Limits | None:
-    """What may be spent; None to ask nobody, so that only stored answers are used.
+    """The limit that a person sets; None to make no call, so that only cached responses are used.
 
-    Raises ModelRefused where there is no key to ask a server with.
+    Raises ModelRefused where there is no key to call a server with.
     """
     await asyncio.to_thread(lambda: require_key(protocol.server_url()))
-    hint = "USD, as 0.50, or 20 calls; ‹ask.leave› asks nobody"
-    return await ask_until_read(app, "what may it cost?", limits_of, price, hint=hint)
+    hint = "limit: 0.50 (USD) or 20 calls · ‹ask.leave› make no call"
+    return await ask_until_read(app, "cost limit", limits_of, price, hint=hint)
 
 
 def edit_option(kept: KeptEdit, note: str = "") -> Option:

@@ -290,4 +290,4 @@ def _summary(changed: Iterable[Target], others: int) -> str:
     parts = [format.one_line(target.label) for target in changed]
     if others:
         parts.append(format.count(others, "other change"))
-    return " + ".join(parts) or "unchanged: control alone is asked"
+    return " + ".join(parts) or "unchanged: control arm only"

@@ -348,7 +348,7 @@ _STYLES = {"new": "good", "gone": "error", "place": "role", "same": "quiet"}
 def diff_page(lines: Sequence[str]) -> Document:
     """A unified diff, each line as long as it is; or that there is none."""
     if not lines:
-        return (Block(text="nothing is changed: control alone is asked", style="quiet"),)
+        return (Block(text="No edit: control arm only.", style="quiet"),)
     made = diff_lines([format.plain(line) for line in lines])
     return tuple(map(_diff_line, (line for line in made if not is_second_name(line))))
 

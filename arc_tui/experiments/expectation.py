@@ -28,7 +28,7 @@ from taxonomy.judgements.diagnoses import diagnosis
 from taxonomy.query.failures import break_and_notice
 
 RULE, GOLD, JUDGE = "rule", "gold", "judge"
-_SAY = "say what is expected: --expect 'tool=NAME' (or gold, judge)"
+_TRY = "Try: --expect 'tool=NAME' (or gold, judge)"
 
 
 def step_of(store: Store, trace: Trace, at: int | None) -> int:
@@ -42,10 +42,8 @@ def step_of(store: Store, trace: Trace, at: int | None) -> int:
         return at
     broke, _ = break_and_notice(store, trace.id)
     if broke is None:
-        known = f"0 to {len(trace.steps) - 1}" if trace.steps else "the run has none"
-        raise NothingExpected(
-            "it is not known where this run broke", f"--step STEP says it ({known})"
-        )
+        known = f"0 to {len(trace.steps) - 1}" if trace.steps else "the run has no step"
+        raise NothingExpected("no break candidate in this run", f"Try: --step STEP ({known})")
     return broke
 
 
@@ -72,7 +70,7 @@ def detector_of(
             said = diagnosis(store, trace.id)
             found = detector_at(trace, said.findings if said else (), step)
             if found is None:
-                raise NothingExpected(f"no rule found anything at step {step}", _SAY)
+                raise NothingExpected(f"no finding at step {step}", _TRY)
             return found
         case "gold":
             return GoldDetector(trace, step)
@@ -87,8 +85,8 @@ def ending(trace: Trace, expect: str | None) -> Ending:
     match expect:
         case None | "rule" | "judge":
             raise NothingExpected(
-                "what a whole run should come to is not said",
-                "--expect 'tool=refund_order, args.order_id=1049' (or tool!=…, or gold)",
+                "no expectation for a whole run",
+                "Try: --expect 'tool=refund_order, args.order_id=1049' (or tool!=…, or gold)",
             )
         case "gold":
             return GoldEnding(trace)

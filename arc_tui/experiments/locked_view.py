@@ -54,9 +54,9 @@ class ReplayRow(Struct, frozen=True, kw_only=True):
     """A step in both arms.
 
     `effect` tells whether the arms differ beyond chance, `p` is the test's; both None where nothing
-    was tested. `dimmed` rows come after the edited arm left the road; `refused` says why a step
-    was not asked, `edited_refused` why only the edit was not; `reasons` are those of the fidelity,
-    `masked` the values in its request that nobody saw.
+    was tested. `dimmed` rows come after the edited arm diverged; `refused` says why a step
+    was skipped, `edited_refused` why only its edited arm was; `reasons` are those of the fidelity,
+    `masked` the values in its request that were redacted.
     """
 
     step: int
@@ -83,7 +83,7 @@ class ReplayView(Struct, frozen=True, eq=False, kw_only=True):
 
     `done` of `total` steps are in; `digest` is there at the end of a replay that was not cut short.
     `spent_usd` counts live calls of this run only (`spent_complete` where every price was known);
-    `asked` calls were made, `kept` answers were there already. `unanswered` steps lack an arm that
+    `calls` were made, `cached` responses were there already. `unanswered` steps lack an arm that
     was declined; `ended` says why nothing more was asked, None where all was. `rules` are those of
     the user by which answers were compared, beside `replay.compare.actions.RULES`.
     """
@@ -96,8 +96,8 @@ class ReplayView(Struct, frozen=True, eq=False, kw_only=True):
     rows: tuple[ReplayRow, ...]
     done: int
     total: int
-    asked: int
-    kept: int
+    calls: int
+    cached: int
     spent_usd: float
     spent_complete: bool
     server: str = ""
@@ -111,8 +111,7 @@ class ReplayView(Struct, frozen=True, eq=False, kw_only=True):
 
     @property
     def differs(self) -> bool:
-        """Does the edit change an action: beyond chance, or, of one sample, as far as a look
-        tells?"""
+        """Does the edit change an action: beyond chance, or, of one sample, in that sample?"""
         return any(row.mark in ("fixed", "broke", "changed") for row in self.rows)
 
 
@@ -125,8 +124,8 @@ EMPTY = ReplayView(
     rows=(),
     done=0,
     total=0,
-    asked=0,
-    kept=0,
+    calls=0,
+    cached=0,
     spent_usd=0.0,
     spent_complete=True,
 )
@@ -219,9 +218,9 @@ WIDTH = 48
 
 
 def mark_words(row: ReplayRow) -> str:
-    """What the edit did to a step, as a mark and a word; "" where nobody asked it."""
+    """What the edit did to a step, as a mark and a word; "" where it was not replayed."""
     if row.refused is not None:
-        return "– not asked"
+        return "– skipped"
     return "" if row.mark is None else MARKS.get(row.mark, "? unclear")
 
 
@@ -242,7 +241,7 @@ def phrase(arm: ArmRow | None) -> str:
     if arm.usual.same:
         return "same"
     if arm.usual.same is None and arm.counts.reworded:
-        return "other words"
+        return "reworded"
     return format.one_line(arm.usual.phrase) or format.UNKNOWN
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import TracebackType
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -15,25 +16,51 @@ from replay.store.handle import Store
 
 
 class Spending(Struct, frozen=True, kw_only=True):
-    """Calls made, answers that were stored already, and what the calls cost in USD (`complete`
-    where every price was known)."""
+    """Calls made, responses that were cached, and what the calls cost in USD (`complete` where
+    every price was known)."""
 
-    asked: int = 0
-    kept: int = 0
+    calls: int = 0
+    cached: int = 0
     usd: float = 0.0
     complete: bool = True
 
     def since(self, before: Spending) -> Spending:
         """What was spent after `before`."""
         return Spending(
-            asked=self.asked - before.asked,
-            kept=self.kept - before.kept,
+            calls=self.calls - before.calls,
+            cached=self.cached - before.cached,
             usd=self.usd - before.usd,
             complete=self.complete,
         )
 
 
 NOTHING_SPENT = Spending()
+
+
+class HasSpending(Protocol):
+    """A view with what was spent."""
+
+    @property
+    def calls(self) -> int: ...
+
+    @property
+    def cached(self) -> int: ...
+
+    @property
+    def spent_usd(self) -> float: ...
+
+    @property
+    def spent_complete(self) -> bool: ...
+
+
+def spending_of(view: HasSpending) -> Spending:
+    """What was spent by the time of a view."""
+    return Spending(
+        calls=view.calls,
+        cached=view.cached,
+        usd=view.spent_usd,
+        complete=view.spent_complete,
+    )
 
 
 class ModelPool:
@@ -82,8 +109,8 @@ class ModelPool:
         """What was spent by now."""
         models = self.models
         return Spending(
-            asked=sum(each.asks for each in models),
-            kept=sum(each.hits for each in models),
+            calls=sum(each.asks for each in models),
+            cached=sum(each.hits for each in models),
             usd=sum(each.usd for each in models),
             complete=all(each.usd_complete for each in models),
         )

@@ -108,8 +108,8 @@ def limits_of(words: str) -> Limits:
     if found := _USD.fullmatch(said):
         return Limits(usd=float(found[1]))
     raise BadEdit(
-        f"{said!r} is no limit",
-        "write an amount in USD, as 0.50, or a number of calls, as 20 calls",
+        f"{said!r} is not a limit",
+        "enter USD, such as 0.50, or a number of calls, such as 20 calls",
     )
 
 
@@ -132,10 +132,10 @@ def levels_meaning(levels: tuple[int, ...]) -> str:
     """What so many samples can tell."""
     if len(levels) > 1:
         first, *more = map(str, levels)
-        return f"{first} of each request, then {' and '.join(more)} where it is open"
+        return f"{first} per request, then {' and '.join(more)} where inconclusive"
     if levels == (1,):
-        return "one of each request: a look, not a result"
-    return f"{levels[0]} of each request, whatever they say"
+        return "1 sample: not conclusive"
+    return f"{levels[0]} per request"
 
 
 class CostEstimate(Struct, frozen=True, eq=False, kw_only=True):
@@ -165,13 +165,13 @@ def at_most(estimate: Estimate) -> str:
     """How many calls it may come to where samples disagree, "" where to no more."""
     if estimate.most_calls <= estimate.calls:
         return ""
-    return f", at most {format.count(estimate.most_calls, 'call')} where it stays open"
+    return f", at most {format.count(estimate.most_calls, 'call')} where inconclusive"
 
 
 def asking_price(models: tuple[str, ...], estimate: Estimate) -> str:
-    """What is to be said before the first live call. Raises ModelRefused for no server."""
+    """What is shown before the first live call. Raises ModelRefused for no server."""
     by_size = (
-        f" ({format.count(estimate.by_size, 'call')} reckoned from the size of their text)"
+        f" ({format.count(estimate.by_size, 'call')} estimated from text size)"
         if estimate.by_size
         else ""
     )
@@ -181,5 +181,5 @@ def asking_price(models: tuple[str, ...], estimate: Estimate) -> str:
         f"{format.count(estimate.calls, 'call')} to {whom}{at_most(estimate)}:"
         f" {format.tokens(estimate.input_tokens)} tokens in,"
         f" {format.tokens(estimate.output_tokens)} out at first, {cost(estimate)}{by_size}.\n"
-        f"They go to {where}. Answers are kept and never paid for twice."
+        f"Server: {where}. Responses are cached and never paid for twice."
     )

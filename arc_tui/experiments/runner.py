@@ -75,7 +75,7 @@ class BackgroundRun(Generic[R, View]):
         return self._models.spending if self._models is not None else Spending()
 
     def stop(self) -> None:
-        """Cancel the calls in flight and ask no other. What was answered is kept."""
+        """Cancel the calls in flight and ask no other. Completed calls are saved."""
         self._worker.cancel()
         if self._models is not None:
             self._models.stop()

@@ -75,7 +75,7 @@ def sample_count(typed: str) -> int:
     """A number of samples. Raises BadEdit for anything else."""
     if typed.isdecimal() and 1 <= int(typed) <= MOST_SAMPLES:
         return int(typed)
-    raise BadEdit(f"{typed!r} is no number from 1 to {MOST_SAMPLES}")
+    raise BadEdit(f"{typed!r} is not a number from 1 to {MOST_SAMPLES}")
 
 
 class Answered(Message):
@@ -142,9 +142,9 @@ class ExperimentScreen(ArcScreen, Generic[S]):
         return None
 
     def action_model(self) -> None:
-        choices = [Option(DEMO, "rule-based, on this machine, free")]
+        choices = [Option(DEMO, "rule-based, local, free")]
         if self.recorded_model not in (None, DEMO):
-            choices.insert(0, Option(str(self.recorded_model), "the trace's own"))
+            choices.insert(0, Option(str(self.recorded_model), "the recorded model"))
         hint = "or another model's name"
         box = AskBox(self.MODEL_QUESTION, hint=hint, choices=choices)
         self.app.push_screen(box, lambda name: self.model_chosen(name) if name else None)
@@ -320,7 +320,7 @@ class ExperimentFooter(StyledWidget, Generic[S]):
         raise NotImplementedError
 
     def figures(self, width: int) -> Text:
-        """Who was asked and what that cost."""
+        """Which model was called and what that cost."""
         raise NotImplementedError
 
     def bar(self, done: int, total: int, words: str, cells: int = BAR) -> Text:
@@ -334,12 +334,3 @@ def limit_words(limits: Limits) -> str:
     if limits.usd is not None:
         return f" of {format.usd(limits.usd)}"
     return f" of {format.count(limits.calls, 'call')}" if limits.calls is not None else ""
-
-
-def spent_words(spent: Spending, limits: Limits) -> str:
-    """How many answers were asked for and how many were there, and what was spent, each of what
-    was allowed."""
-    asked = f"{spent.asked}" if limits.calls is None else f"{spent.asked} of {limits.calls}"
-    allowed = "" if limits.usd is None else f" of {format.usd(limits.usd)}"
-    money = format.usd(spent.usd, complete=spent.complete)
-    return f"{asked} asked, {spent.kept} kept, {money}{allowed} spent"

@@ -237,8 +237,8 @@ class _Work:
             scored=sum(row.value is not None for row in rows),
             refused=sum(len(each.refused) for each in self._answers()),
             missing=sum(each.missing for each in self._answers()),
-            asked=spent.asked,
-            kept=spent.kept,
+            asked=spent.calls,
+            kept=spent.cached,
             spent_usd=spent.usd,
             spent_complete=spent.complete,
         )

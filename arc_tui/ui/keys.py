@@ -66,7 +66,7 @@ def _bindings(screen: Screen[Any], name: str) -> list[Binding]:
 
 def stops(screen: Screen[Any], name: str, *, stopping: bool) -> str:
     """What ends a line of progress: the key of that id that stops it, or that it was pressed."""
-    return "stopping" if stopping else f"{key_of(screen, name)} stops"
+    return "stopping" if stopping else f"{key_of(screen, name)} stop"
 
 
 def _typing_rank(binding: Binding) -> tuple[bool, int]:

@@ -41,7 +41,7 @@ from tests.screen import press, rows, settle, text
 __all__ = ["demo"]
 
 START, LATE, LONG = "shop-refund-v1-0", "shop-many-wishes-v5-0", "shop-long-v6-0"
-LIMIT = "what may it cost?"
+LIMIT = "cost limit"
 
 
 @pytest.fixture(scope="module")
@@ -318,13 +318,13 @@ async def test_x_stops_a_try_and_what_was_answered_is_asked_no_second_time(
     async with opening.opened(screen) as pilot:
         await ask_until_held(pilot, server, "try.run")
         await stop(pilot, "try.stop")
-        stopped = " Stopped; what was answered is kept. fixed 0/3 "
+        stopped = " Stopped. Completed calls are saved. fixed 0/3 "
         assert any(row.startswith(stopped) for row in rows(pilot.app))
         assert text(pilot.app).count("  waiting ") == 1, "the healthy step"
-        assert " 2 asked, 0 kept, " in rows(pilot.app)[-2]
+        assert " 2 calls · 0 cached · " in rows(pilot.app)[-2]
         await ask_for_the_rest(pilot, server, "try.run")
         assert "  waiting " not in text(pilot.app)
-        assert " 2 asked, 2 kept, " in rows(pilot.app)[-2]
+        assert " 2 calls · 2 cached · " in rows(pilot.app)[-2]
 
 
 # --- an edit in parts

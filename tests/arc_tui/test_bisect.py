@@ -289,7 +289,7 @@ class TestMistakes:
         assert said in refused.value.format_message()
 
     def test_a_step_where_no_rule_found_anything_needs_an_expectation(self, db: Path) -> None:
-        with pytest.raises(NothingExpected, match="no rule found anything at step 0"):
+        with pytest.raises(NothingExpected, match="no finding at step 0"):
             bisected(db, TOUR, *prompts((4, 5)), "--step", "0")
         with pytest.raises(NothingExpected, match="a whole run should come to"):
             bisected(db, TOUR, *prompts((4, 5)), "--free")

@@ -113,7 +113,7 @@ def test_samples_go_on_until_the_share_is_clear(db: Path) -> None:
 def test_one_sample_is_a_look_and_says_so(db: Path) -> None:
     look = expected(db, TOUR, *V4, *LOOKS, "-k", "1")
     assert look.return_value == 0
-    assert look.stdout.startswith("met: 1 of 1 answer, a look\n")
+    assert look.stdout.startswith("met: 1 of 1 response, not conclusive\n")
 
 
 def test_answers_that_cannot_be_judged_are_counted_apart(db: Path) -> None:
@@ -124,23 +124,23 @@ def test_answers_that_cannot_be_judged_are_counted_apart(db: Path) -> None:
 
 
 def test_what_it_asked_is_kept_and_its_edit_too(db: Path) -> None:
-    assert met(db, *V4, *LOOKS)["asked"] == 3
+    assert met(db, *V4, *LOOKS)["calls"] == 3
     again = met(db, *V4, *LOOKS)
-    assert (again["asked"], again["kept"], again["edit"]) == (0, 3, "v4")
+    assert (again["calls"], again["cached"], again["edit"]) == (0, 3, "v4")
 
 
 def test_what_one_command_asked_afresh_is_not_taken_for_fresh_by_another(db: Path) -> None:
     """Each with `--resample`: expectations, a bisection and a replay of the same step."""
     bisection = ("--expect", "tool=get_order", "--step", "4", "--no-cache")
     asked = [
-        met(db, *V4, *LOOKS, "--no-cache")["asked"],
-        met(db, *V4, *LOOKS, "--no-cache")["asked"],
+        met(db, *V4, *LOOKS, "--no-cache")["calls"],
+        met(db, *V4, *LOOKS, "--no-cache")["calls"],
         bisected(db, TOUR, *prompts((3, 4, 5)), *bisection)["asked"],
-        met(db, *V4, *LOOKS, "--no-cache")["asked"],
+        met(db, *V4, *LOOKS, "--no-cache")["calls"],
     ]
     assert asked == [3, 3, 13, 3]
     replayed = json.loads(expected(db, TOUR, "-k", "1", "--no-cache", "--json").stdout)
-    assert (replayed["asked"], replayed["range"]) == (8, 5)
+    assert (replayed["calls"], replayed["range"]) == (8, 5)
 
 
 def test_a_bug_is_129_and_being_stopped_stays_what_it_is(

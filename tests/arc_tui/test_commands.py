@@ -143,8 +143,8 @@ def test_replay_tries_a_prompt_and_the_second_time_asks_nothing(db: Path) -> Non
         "edited": 0,
         "edited_n": 8,
     }
-    assert first["asked"] >= 8 * 2 * 3
-    assert (again["asked"], again["kept"]) == (0, first["asked"] + first["kept"])
+    assert first["calls"] >= 8 * 2 * 3
+    assert (again["calls"], again["cached"]) == (0, first["calls"] + first["cached"])
     assert first["digest"] == again["digest"]
     assert run(db, "replay", TOUR, "--system", PROMPT).return_value == 1
 
@@ -152,7 +152,7 @@ def test_replay_tries_a_prompt_and_the_second_time_asks_nothing(db: Path) -> Non
 def test_one_sample_is_a_look_and_says_so(db: Path) -> None:
     result = run(db, "replay", TOUR, "--system", PROMPT, "-k", "1")
     assert "1 sample: not conclusive." in result.stdout
-    assert "16 asked, 0 kept" in result.stdout
+    assert "16 calls · 0 cached" in result.stdout
 
 
 def test_replay_without_an_edit_is_the_control_arm_alone(db: Path) -> None:
@@ -166,7 +166,7 @@ def test_sampling_afresh_asks_again_and_keeps_both(db: Path) -> None:
     first = as_json(db, *words)
     fresh = as_json(db, *words, "--no-cache")
     assert (first["range"], fresh["range"]) == (0, 1)
-    assert fresh["asked"] == 8
+    assert fresh["calls"] == 8
     assert as_json(db, *words)["digest"] == first["digest"] != fresh["digest"]
 
 
@@ -184,7 +184,7 @@ def test_a_kept_edit_is_listed_printed_and_used_again_by_its_name(db: Path) -> N
     first = as_json(db, "replay", TOUR, "--system", PROMPT, "-k", "1")
     assert [(edit["name"], edit["replays"]) for edit in as_json(db, "edit", "list")] == [("v4", 1)]
     again = as_json(db, "replay", TOUR, "--edit", "v4", "-k", "1")
-    assert (again["asked"], again["digest"]) == (0, first["digest"])
+    assert (again["calls"], again["digest"]) == (0, first["digest"])
     assert "set_system" in run(db, "edit", "show", "v4").stdout
     said = spoken("--db", str(db), "replay", TOUR, "--edit", "v5", cwd=db.parent)
     assert (said.code, "no edit 'v5'" in said.err) == (2, True)
@@ -482,7 +482,7 @@ def test_live_calls_go_to_the_server_named_under_a_limit_and_are_asked_once(
         assert api.asked == 8
         missed = spoken(*words, cwd=tmp_path)
         assert (missed.code, f"an answer of {api.base_url} is stored" in missed.err) == (2, True)
-    assert "0 asked, 8 kept" in again.out
+    assert "0 calls · 8 cached" in again.out
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ async def test_from_the_break_to_a_verdict_on_an_edit_are_at_most_five(db: Path)
         person.presses = 0
         await person.press("e")
         await person.paste_prompt(PROMPT)
-        await person.press_and_be_asked("ctrl+s", "a name for the edit")
+        await person.press_and_be_asked("ctrl+s", "name of the edit")
         await person.press("enter")
         assert person.presses <= 5
         assert "The edit first diverges at step 4" in person.sees

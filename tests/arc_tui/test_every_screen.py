@@ -308,7 +308,7 @@ async def test_a_limit_is_asked_for_like_this(
     )
     async with at(demo, (), size) as pilot:
         pilot.app.run_worker(allowed(pilot.app, price))
-        await until(pilot, "what may it cost?")
+        await until(pilot, "cost limit")
         assert not cut_silently(pilot.app.screen)
         matches_golden(pilot.app, f"screen_limit_{size[0]}x{size[1]}")
         await pilot.press("escape")

@@ -94,7 +94,7 @@ def run(db: Path, *arguments: str) -> Result:
 def test_the_view_says_where_it_left_the_road_and_what_each_call_got(db: Path) -> None:
     view = last(db, edit=V4)
     assert view.sentence == (
-        "It left the recorded road at step 4: refund_order → get_order. No recorded result for"
+        "Diverged at step 4: refund_order → get_order. No recorded result for"
         ' get_order(order_id="1039"): never recorded with these arguments.'
     )
     assert [row.mark for row in view.rows] == ["same"] * 4 + ["left"]
@@ -103,7 +103,7 @@ def test_the_view_says_where_it_left_the_road_and_what_each_call_got(db: Path) -
     ]  # fmt: skip
     assert view.rows[2].got[0].is_error
     assert view.rows[4].recorded.startswith("refund_order(")
-    assert (view.road, view.limit, view.ranks) == (8, 21, {"exact": 4})
+    assert (view.recorded_steps, view.limit, view.ranks) == (8, 21, {"exact": 4})
 
 
 def test_a_miss_comes_with_the_nearest_calls_and_a_stub_to_start_from(db: Path) -> None:
@@ -118,34 +118,34 @@ def test_a_miss_comes_with_the_nearest_calls_and_a_stub_to_start_from(db: Path) 
 
 
 def test_stubs_carry_the_run_on_and_are_kept_with_the_trace(db: Path) -> None:
-    assert last(db, edit=V4).spent.asked == 5
+    assert last(db, edit=V4).spent.calls == 5
     further = last(db, edit=V4, stubs=(READ,))
-    assert (further.status, further.spent.asked, further.spent.kept) == ("miss", 1, 5)
+    assert (further.status, further.spent.calls, further.spent.cached) == ("miss", 1, 5)
     end = last(db, edit=V4, stubs=(REFUND,))
     assert (end.status, end.ranks) == ("user", {"exact": 4, "stub": 2})
     assert end.rows[4].got[0].stub == READ
     assert end.notices == (
-        "2 calls got what you wrote (stubs).",
-        "It made 1 call that may write and that the recording did not make there (refund_order);"
+        "2 calls got a stub.",
+        "1 new call that may write (refund_order), not in the recording;"
         " no tool was run.",
     )
     again = last(db, edit=V4)
-    assert (again.digest, again.spent.asked) == (end.digest, 0)
+    assert (again.digest, again.spent.calls) == (end.digest, 0)
 
 
 def test_an_unedited_run_does_what_was_recorded(db: Path) -> None:
     view = last(db)
     assert view.sentence == (
-        "It did what was recorded at 8 steps, to step 7. The agent replied with text; no user"
+        "Same as recorded at 8 steps, to step 7. The agent replied with text; no user"
         " message follows in the recording."
     )
-    assert (view.status, view.left, view.notices) == ("finished", None, ())
+    assert (view.status, view.diverged, view.notices) == ("finished", None, ())
 
 
 def test_it_may_begin_at_any_step_and_end_at_a_limit(db: Path) -> None:
     view = last(db, start=3, max_steps=2)
     assert [row.step for row in view.rows] == [3, 4]
-    assert (view.status, view.start, view.road) == ("cap", 3, 5)
+    assert (view.status, view.start, view.recorded_steps) == ("cap", 3, 5)
     with pytest.raises(NotFound):
         last(db, start=8)
 
@@ -165,13 +165,13 @@ def test_several_runs_are_told_together(db: Path) -> None:
     made = [view for view in views(db, edit=V4, samples=3) if view.stop is not None]
     assert [view.sample for view in made] == [0, 1, 2]
     assert free_runs(made).sentence == (
-        "3 of 3 stopped at a miss at step 4; 3 left the recorded road at step 4."
+        "3 of 3 stopped: no recorded result at step 4; 3 diverged at step 4."
     )
     other = structs.replace(last(db), sample=3)
     assert free_runs([*made[:2], other]).sentence == (
-        "2 of 3 stopped at a miss at step 4, 1 finished; 2 left the recorded road at step 4."
+        "2 of 3 stopped: no recorded result at step 4, 1 finished; 2 diverged at step 4."
     )
-    assert free_runs([other]).sentence.endswith("One run: a look.")
+    assert free_runs([other]).sentence.endswith("1 sample: not conclusive.")
 
 
 # --- stale answers
@@ -182,9 +182,9 @@ def test_a_stale_answer_stops_the_run_unless_it_is_allowed_and_is_then_told(tmp_
     key = put_account(db)
     wish: dict[str, Any] = {"trace": key, "model": "script", "stubs": (WITHDRAWN,)}
     strict = last(db, **wish)
-    assert (strict.status, strict.left.step if strict.left else None) == ("stale", 1)
+    assert (strict.status, strict.diverged.step if strict.diverged else None) == ("stale", 1)
     assert (
-        "withdraw counts as writing (a guess from its name): --reads withdraw says that it reads."
+        "withdraw counts as writing (guessed from its name). Try: --reads withdraw"
         in (strict.notices[-1])
     )
     loose = last(db, **wish, allow_stale=True)
@@ -236,7 +236,7 @@ def test_what_is_only_guessed_says_so_in_the_reason_and_beside_each_result(tmp_p
     assert "guessed" not in known.sentence
     assert known.digest != guessed.digest
     assert free_runs([guessed, known]).sentence.endswith(
-        "1 of 2 runs rest on guessed tool results."
+        "1 of 2 runs use guessed tool results."
     )
 
 
@@ -250,13 +250,13 @@ def test_a_stub_answers_the_last_recorded_call_where_its_result_was_not_recorded
     broken = (*ACCOUNT[:1], step(call("withdraw", Gives(None), amount=20)))
     key = put_account(db, [MORE[0], MORE[1], says("Done.")], broken)
     bare = last(db, trace=key, model="script")
-    assert (bare.status, bare.left) == ("miss", None)
+    assert (bare.status, bare.diverged) == ("miss", None)
     assert bare.missed is not None
     assert bare.missed.why == "result not recorded"
     done = last(db, trace=key, model="script", stubs=(WITHDRAWN,))
     assert (done.status, done.rows[-1].mark) == ("finished", "own")
     assert done.rows[1].got[0].rank == "stub"
-    assert done.sentence.startswith("It did what was recorded to the end of the recording, and")
+    assert done.sentence.startswith("Same as recorded to the end of the recording, then")
 
 
 # --- what is kept
@@ -292,9 +292,9 @@ def test_a_limit_stops_the_run_and_is_no_result_of_it(
         view = last(db, **live, limits=Limits(calls=2))
         assert view.stop is not None
         assert (view.status, view.stop.passing, view.digest) == ("refused", True, None)
-        assert (len(view.rows), view.spent.asked, api.asked) == (2, 2, 2)
+        assert (len(view.rows), view.spent.calls, api.asked) == (2, 2, 2)
         further = last(db, **live, limits=Limits(calls=9))
-        assert (further.status, further.spent.asked, further.spent.kept) == ("miss", 3, 2)
+        assert (further.status, further.spent.calls, further.spent.cached) == ("miss", 3, 2)
         assert further.digest is not None
 
 
@@ -314,7 +314,7 @@ def test_the_command_prints_a_stub_to_paste_and_how_to_go_on(db: Path, tmp_path:
     first = run(db, TOUR, "--edit", "v4", "--free")
     assert first.return_value == 1
     assert UNCHECKED in first.stdout
-    assert '≠ left  4     get_order(order_id="1039")' in first.stdout
+    assert '≠ diverged  4     get_order(order_id="1039")' in first.stdout
     assert f"$ arc --db {db} replay {TOUR} --free --edit v4 --stub stubs.toml" in first.stdout
     file = tmp_path / "stubs.toml"
     file.write_text(pasted(first.stdout))
@@ -340,14 +340,14 @@ def test_exit_codes_tell_a_finished_run_from_one_that_stopped(db: Path) -> None:
 
 def test_as_json_every_wish_gives_its_runs(db: Path) -> None:
     found = json.loads(run(db, TOUR, "--free", "--edit", "v4", "-k", "2", "--json").stdout)
-    assert found["sentence"].startswith("2 of 2 stopped at a miss at step 4")
+    assert found["sentence"].startswith("2 of 2 stopped: no recorded result at step 4")
     assert [each["sample"] for each in found["runs"]] == [0, 1]
     assert found["runs"][0]["stop"]["missed"][0]["draft"]["tool"] == "get_order"
 
 
 def test_runs_that_are_alike_are_printed_once(db: Path) -> None:
     printed = run(db, TOUR, "--free", "--edit", "v4", "-k", "3").stdout
-    assert printed.count("≠ left") == 1
+    assert printed.count("≠ diverged") == 1
     assert "runs 1, 2, 3: It left the recorded road" in printed
     assert printed.count("[[stub]]") == 1
     assert printed.count("digest sha256:") == 3
@@ -385,7 +385,7 @@ def test_options_of_a_free_run_need_it_and_must_make_sense() -> None:
     ):  # fmt: skip
         with pytest.raises(click.UsageError, match=words):
             refuse_free_options({**bare, **given})
-    with pytest.raises(BadEdit, match="cannot both read and write"):
+    with pytest.raises(BadEdit, match="has both --reads and --writes"):
         free_request(ReplayRequest(trace="t"), {**bare, "reads": ("a", "b"), "writes": ("b",)})
     with pytest.raises(click.UsageError):
         free_request(ReplayRequest(trace="t", resample=True), bare)

@@ -141,7 +141,7 @@ async def test_a_stub_is_written_with_one_key_and_the_run_goes_on_at_once(db: Pa
         await press(pilot, "ctrl+s")
         assert screen.state.view.rows[4].got[0].stub == READ
         assert "refund_order" in rows(pilot.app)[1]
-        assert "1 asked, 5 kept" in drawn(pilot.app)
+        assert "1 call · 5 cached" in drawn(pilot.app)
         with open_ledger(db) as store:
             assert kept.stubs_of_trace(store, screen.state.view.trace) == (READ,)
         await press(pilot, "s", "ctrl+s", "ctrl+s")
@@ -152,7 +152,7 @@ async def test_a_stub_is_written_with_one_key_and_the_run_goes_on_at_once(db: Pa
 async def test_what_another_call_got_is_taken_only_when_that_is_said_twice(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         await press(pilot, "s", "ctrl+s")
-        assert 'This is still all from step 0, for order_id "1049"' in drawn(pilot.app)
+        assert 'Still unchanged, from step 0, for order_id "1049"' in drawn(pilot.app)
         assert screen.state.view.status == "miss"
         await press(pilot, "ctrl+s")
         assert screen.state.view.ranks["stub"] == 1
@@ -174,7 +174,7 @@ async def test_a_stub_is_changed_and_forgotten_where_it_answered(db: Path) -> No
     async with opened(db) as (pilot, screen):
         screen.path_rows.cursor = 4
         await press(pilot, "s")
-        assert "This is what you wrote." in drawn(pilot.app)
+        assert "Your stub." in drawn(pilot.app)
         box = pilot.app.screen
         assert isinstance(box, StubBox)
         box.area.load_text("gone")
@@ -211,9 +211,9 @@ async def test_a_stale_answer_is_allowed_after_it_was_asked_and_taken_back(tmp_p
 async def test_it_runs_again_on_what_is_kept_in_any_theme_and_width(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         digest = screen.state.view.digest
-        assert "5 asked, 0 kept" in drawn(pilot.app)
+        assert "5 calls · 0 cached" in drawn(pilot.app)
         await press(pilot, "r")
-        assert "0 asked, 5 kept" in drawn(pilot.app)
+        assert "0 calls · 5 cached" in drawn(pilot.app)
         assert screen.state.view.digest == digest
         pilot.app.theme = "arc-light"
         await pilot.resize_terminal(160, 48)
@@ -232,19 +232,19 @@ async def test_a_server_is_asked_only_under_a_limit_which_holds_for_the_screen(
             pilot.app.screen.query_one(Input).value = "claude-test"
             pilot.app.screen.query_one(Input).focus()
             await pilot.press("enter")
-            await until(pilot, "what may it cost?")
+            await until(pilot, "cost limit")
             assert api.base_url in drawn(pilot.app)
             assert api.asked == 0
             pilot.app.screen.query_one(Input).value = "a lot"
             await pilot.press("enter")
-            await until(pilot, "'a lot' is no limit")
+            await until(pilot, "'a lot' is not a limit")
             pilot.app.screen.query_one(Input).value = "6 calls"
             await press(pilot, "enter")
             assert screen.state.view.status == "miss"
             assert "5 of 6 asked" in drawn(pilot.app)
             await press(pilot, "s", "ctrl+s", "ctrl+s")
             assert api.asked == 6
-            assert "1 of 1 asked, 5 kept" in drawn(pilot.app)
+            assert "1 of 1 call · 5 cached" in drawn(pilot.app)
 
 
 async def test_without_a_limit_it_says_how_far_stored_answers_go(
@@ -256,7 +256,7 @@ async def test_without_a_limit_it_says_how_far_stored_answers_go(
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         screen = FreeScreen(db, TOUR, 0, V4, "claude-test")
         app.push_screen(screen)
-        await until(pilot, "what may it cost?")
+        await until(pilot, "cost limit")
         await press(pilot, "escape")
         assert screen.state.phase == "failed"
         assert rows(app)[0].startswith(" Step 0: no cached response of claude-test")
@@ -280,18 +280,18 @@ async def test_a_run_is_stopped_and_what_was_answered_is_kept(
         async with app.run_test(size=(120, 40), notifications=True) as pilot:
             screen = FreeScreen(db, TOUR, 0, V4, "claude-test")
             app.push_screen(screen)
-            await until(pilot, "what may it cost?")
+            await until(pilot, "cost limit")
             pilot.app.screen.query_one(Input).value = "9 calls"
             await pilot.press("enter")
             while api.asked < 3:
                 await pilot.pause(0.01)
             await press(pilot, "x")
-            await until(pilot, "Stopped; what was answered is kept.")
+            await until(pilot, "Stopped. Completed calls are saved.")
             assert screen.state.phase == "stopped"
 
 
 def test_a_limit_is_what_is_left_of_it() -> None:
-    spent = Spending(asked=3, usd=0.2)
+    spent = Spending(calls=3, usd=0.2)
     assert left_of(Limits(calls=5), spent) == Limits(calls=2)
     assert left_of(Limits(calls=3), spent) is None
     left = left_of(Limits(usd=0.5), spent)
@@ -321,10 +321,10 @@ async def test_what_is_shown_in_full_is_copied(db: Path) -> None:
     async with opened(db) as (pilot, _):
         await press(pilot, "y")
         copied = pilot.app.clipboard
-        assert "nothing answers   never recorded with these arguments" in copied
+        assert "no recorded result   never recorded with these arguments" in copied
         assert '{"order_id":"1055","status":"cancelled"}' in copied
         await press(pilot, "k", "y")
-        assert pilot.app.clipboard.startswith("≠ left   refund_order → get_order\n")
+        assert pilot.app.clipboard.startswith("≠ diverged   refund_order → get_order\n")
 
 
 # --- how one comes here
@@ -351,7 +351,7 @@ async def test_from_a_replay_the_edited_agent_runs_on(db: Path) -> None:
         await settle(pilot)
         assert isinstance(app.screen, FreeScreen)
         view: FreeView = app.screen.state.view
-        assert (view.start, view.edit, view.left and view.left.step) == (4, "v4", 4)
+        assert (view.start, view.edit, view.diverged and view.diverged.step) == (4, "v4", 4)
 
 
 async def test_trouble_stands_where_the_sentence_would(db: Path) -> None:

@@ -52,7 +52,7 @@ def test_an_error_a_run_with_what_was_put_in_and_what_became_of_it(db: Path) -> 
     assert result.return_value == 0
     lines = result.stdout.splitlines()
     assert lines[0].startswith("Corrected 2 of 3 errors within 2 answers; acted on 1.")
-    assert "3 errors: a hint; the article puts errors into 5 to 10 tasks" in lines[1]
+    assert "3 errors: not conclusive; the article uses 5 to 10 tasks" in lines[1]
     rows = [line for line in lines if "get_order →" in line]
     assert len(rows) == 3
     assert "$39.00 →" in rows[0]
@@ -74,13 +74,13 @@ def test_a_run_that_can_take_no_error_is_left_out_with_the_reason(db: Path) -> N
     assert "step 4 calls no tool" in view["left_out"][0]["why"]
     result = run(db, RUNS[0], "--step", "4")
     assert result.return_value == 1
-    assert "No error was put in." in result.stdout
+    assert "No error inserted." in result.stdout
 
 
 def test_the_same_again_asks_nothing_and_says_the_same(db: Path) -> None:
     first = as_json(db, *RUNS, "-k", "3")
     again = as_json(db, *RUNS, "-k", "3")
-    assert (first["asked"] > 0, again["asked"]) == (True, 0)
+    assert (first["calls"] > 0, again["calls"]) == (True, 0)
     assert again["rows"] == first["rows"]
 
 
@@ -124,10 +124,10 @@ def test_of_an_unknown_model_the_error_is_listed_and_nobody_is_asked(tmp_path: P
     path = nameless.put(tmp_path, RUNS[0])
     result = run(path, "last")
     assert result.return_value == 1
-    assert "1 error ready to be put in; nobody was asked." in result.stdout
-    assert "1 run does not say which model answered: --model names one to ask" in result.stdout
+    assert "1 error ready; no model called." in result.stdout
+    assert "model unknown in 1 run. Try: --model NAME" in result.stdout
     assert "get_order → total $39.00 → $79.00" in result.stdout
-    assert "– not asked" in result.stdout
+    assert "– not evaluated" in result.stdout
     assert "kept for the recovery rate" not in result.stdout
     estimate = json.loads(run(path, "last", "--estimate", "--json").stdout)
     assert (estimate["calls"], estimate["usd"]) == (2, None)
@@ -164,7 +164,7 @@ def test_cut_short_by_its_limit_it_goes_on_where_it_was(db: Path, api: MessagesA
         assert not recovery.kept(store)
     view = as_json(db, *RUNS[:2], *asked, "9")
     whole = len(view["rows"][0]["path"]) + len(view["rows"][1]["path"])
-    assert view["asked"] == whole - 1
+    assert view["calls"] == whole - 1
     with open_ledger(db) as store:
         assert len(recovery.kept(store)) == 2
 

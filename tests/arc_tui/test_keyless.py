@@ -85,7 +85,7 @@ async def test_the_app_says_it_before_it_asks_what_a_replay_may_cost(tmp_path: P
         await settle(pilot)
         assert app.screen is screen, "nothing is asked of the person"
         assert "No key for the Messages API." in rows(app)[0]
-        assert screen.state.view.asked == 0
+        assert screen.state.view.calls == 0
 
 
 # --- what was not recorded

@@ -36,7 +36,7 @@ from tests.screen import text as drawn
 
 START = "shop-refund-v1-0"
 LATE = "shop-many-wishes-v5-0"
-LIMIT = "what may it cost?"
+LIMIT = "cost limit"
 TODAY = "2026-03-14"
 
 
@@ -143,7 +143,7 @@ async def test_a_step_where_the_run_did_not_break_says_where_it_did(
     db: Path, ids: dict[str, str]
 ) -> None:
     async with opened(db, ids[LATE], 6) as (pilot, _):
-        assert "the run is taken to have broken at step 4, not here" in drawn(pilot.app)
+        assert "break candidate: step 4, not this step" in drawn(pilot.app)
 
 
 async def test_your_own_words_make_a_constraint_where_nothing_was_found(
@@ -154,7 +154,7 @@ async def test_your_own_words_make_a_constraint_where_nothing_was_found(
         assert constraint is not None
         assert constraint.why_not is not None
         await pilot.press("w")
-        await until(pilot, "what would have been right?")
+        await until(pilot, "constraint")
         await answer(pilot, "Read order 1039 before you pay anything back.")
         assert screen.state.can("constraint")
         assert screen.state.chosen == "constraint"
@@ -194,10 +194,10 @@ async def test_one_letter_runs_a_probe_and_what_it_came_to_is_logged(
 async def test_few_samples_decide_nothing_and_more_may(db: Path, ids: dict[str, str]) -> None:
     async with opened(db, ids[START], 0) as (pilot, screen):
         await pilot.press("n")
-        await until(pilot, "how many samples of each arm?")
+        await until(pilot, "samples of each arm")
         await answer(pilot, "1")
         await press(pilot, "c")
-        assert screen.state.lines[0].startswith("Undecided between hallucination and goal misread")
+        assert screen.state.lines[0].startswith("Inconclusive: hallucination or goal misread")
         assert "n asks more often" in drawn(pilot.app)
         assert lines(db)[-1].classification is None
 
@@ -228,13 +228,13 @@ async def test_a_server_is_asked_under_a_limit_and_a_probe_cut_short_leaves_no_l
         await until(pilot, LIMIT)
         assert "They go to http://127.0.0.1" in drawn(pilot.app)
         await press(pilot, "escape")
-        assert "its letter again asks what it may cost" in drawn(pilot.app)
+        assert "run again with a limit" in drawn(pilot.app)
         assert api.asked == 0
         await pilot.press("c")
         await until(pilot, LIMIT)
         await answer(pilot, "5 calls")
         assert at(screen) == "stopped"
-        assert "Cut short, so still hallucination or goal misread" in drawn(pilot.app)
+        assert "Unfinished: hallucination or goal misread" in drawn(pilot.app)
         assert "11 calls" in drawn(pilot.app)
         assert not lines(db)
         await pilot.press("c")
@@ -270,7 +270,7 @@ async def test_x_stops_it_what_was_answered_is_kept_and_no_cause_is_named(
             await pilot.pause(0.01)
         await settle(pilot)
         assert at(screen) == "stopped"
-        assert "What was answered is kept." in drawn(pilot.app)
+        assert "Completed calls are saved." in drawn(pilot.app)
         estimate = screen.state.listed.offers[0].estimate
         assert estimate is not None
         assert 0 < estimate.stored < 16
@@ -282,7 +282,7 @@ async def test_a_summary_that_the_model_wrote_decides_too(
 ) -> None:
     async with opened(db, ids[LATE], 4, MODEL) as (pilot, screen):
         await press(pilot, "a")
-        assert f"{MODEL} is asked to write it, once" in drawn(pilot.app)
+        assert f"{MODEL} writes it: 1 call" in drawn(pilot.app)
         await pilot.press("s")
         await until(pilot, LIMIT)
         await answer(pilot, "50 calls")

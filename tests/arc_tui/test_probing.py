@@ -97,7 +97,7 @@ def test_the_probe_of_the_symptom_stands_first_with_what_it_would_ask(db: Path) 
 def test_a_run_without_a_break_offers_nothing(db: Path) -> None:
     result = run(db, UNBROKEN)
     assert result.return_value == 1
-    assert "no step is known where it broke (--step N names it)" in result.stdout
+    assert "no break candidate (--step N sets the step)" in result.stdout
     assert run(db, UNBROKEN, "--step", "3").return_value == 1
     assert "none of the table's symptoms fits" in run(db, UNBROKEN, "--step", "3").stdout
 
@@ -168,7 +168,7 @@ def test_a_constraint_that_does_not_help_speaks_for_the_other_cause(db: Path) ->
 def test_one_sample_is_no_result(db: Path) -> None:
     result = run(db, START, "--probe", "constraint", "-k", "1")
     assert result.return_value == 1
-    assert result.stdout.startswith("Undecided between hallucination and goal misread")
+    assert result.stdout.startswith("Inconclusive: hallucination or goal misread")
     assert " | undecided | – | –" in result.stdout
 
 
@@ -220,7 +220,7 @@ def test_before_it_is_done_no_cause_is_named(db: Path) -> None:
 def test_the_same_again_asks_nothing_and_keeps_one_line(db: Path) -> None:
     first = as_json(db, START, "--probe", "constraint")
     again = as_json(db, START, "--probe", "constraint")
-    assert (first["asked"], again["asked"]) == (16, 0)
+    assert (first["calls"], again["calls"]) == (16, 0)
     assert again["line"] == first["line"]
     with open_ledger(db) as store:
         assert len(kept(store)) == 1
@@ -280,7 +280,7 @@ def test_a_summary_can_be_asked_of_the_model_and_is_shown(
     (shown,) = server.written
     assert "Where is order 1049?" in shown
     assert "calls get_order" in shown
-    assert estimate["calls"] == view["asked"] == 1 + 2 * 5 + 2 * 3
+    assert estimate["calls"] == view["calls"] == 1 + 2 * 5 + 2 * 3
 
 
 def test_a_probe_that_was_cut_short_leaves_no_line_and_goes_on_where_it_was(
@@ -291,7 +291,7 @@ def test_a_probe_that_was_cut_short_leaves_no_line_and_goes_on_where_it_was(
         run(db, *asked, "5")
     assert run(db, "--log").return_value == 1
     view = as_json(db, *asked, "50")
-    assert (view["asked"], view["kept"]) == (11, 5)
+    assert (view["calls"], view["cached"]) == (11, 5)
     assert len(as_json(db, "--log")) == 1
 
 

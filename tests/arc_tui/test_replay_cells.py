@@ -46,7 +46,7 @@ CELLS = [
     (arm(SAME, OTHER, repeats=7, departs=1), "same 7/8"),
     (arm(OTHER, departs=1), "get_order(order_id=1042)"),
     (arm(OTHER, SAME, departs=7, repeats=1), "get_order(order_id=1042) 7/8 +1"),
-    (arm(SPOKEN, reworded=3), "other words 3/3"),
+    (arm(SPOKEN, reworded=3), "reworded 3/3"),
     (arm(SPOKEN, unclear=3), "text"),
 ]
 
@@ -74,7 +74,7 @@ def test_the_columns_fill_the_room_and_no_more(room: int) -> None:
 def test_an_edit_the_model_declined_stands_in_its_column() -> None:
     _, control, edited = shown(row(control=arm(SAME, repeats=3), edited_refused="too long"))
     assert (control.words, control.figures) == ("same", "3/3")
-    assert edited.words == "not asked: too long"
+    assert edited.words == "skipped: too long"
 
 
 def test_only_what_samples_show_is_beyond_chance() -> None:
@@ -87,9 +87,9 @@ def test_only_what_samples_show_is_beyond_chance() -> None:
 def test_the_caption_explains_only_the_marks_that_are_there() -> None:
     tested = row(mark="changed", effect=True, p=0.001)
     assert caption([row()]) == "steps"
-    assert caption([row(), tested]) == "steps · ┃ beyond chance"
+    assert caption([row(), tested]) == "steps · ┃ significant"
     assert "would not have been here" in caption([row(dimmed=True)])
-    assert mark_words(row(refused="held by the server")) == "– not asked"
+    assert mark_words(row(refused="held by the server")) == "– skipped"
 
 
 def page(found: ReplayRow, broken: BreakTest | None = None) -> str:
@@ -114,9 +114,9 @@ TESTED = row(
 
 def test_a_step_in_full_shows_every_answer_with_its_times_and_the_rates() -> None:
     said = page(TESTED)
-    assert "departures beyond chance, p = 0.00012" in said
-    assert "control   departs in 0 of 8: 0 % (0–32 %, n = 8)" in said
-    assert "edited    departs in 7 of 9: 78 % (45–94 %, n = 9); 1 in other words" in said
+    assert "divergence significant, p = 0.00012" in said
+    assert "control   diverges in 0 of 8: 0 % (0–32 %, n = 8)" in said
+    assert "edited    diverges in 7 of 9: 78 % (45–94 %, n = 9); 1 reworded" in said
     assert "7 ×   refund → get_order" in said
     assert '{"order_id":1042}' in said
     assert "1 ×   other words\nDone!" in said
@@ -134,10 +134,10 @@ def test_one_sample_has_no_rate_and_no_test() -> None:
 def test_the_failure_at_the_break_has_a_test_of_its_own() -> None:
     broken = BreakTest(oracle="loop, by rule", control=8, control_n=8, edited=0, edited_n=8)
     said = page(row(mark="fixed", effect=False, p=0.47, edited=arm(OTHER, departs=8)), broken)
-    assert "the failure shows in 0/8 with the edit, in 8/8 of control (loop, by rule)" in said
-    assert "departures may be chance, p = 0.47" in said
+    assert "failure   in 0/8 edited, 8/8 control (loop, by rule)" in said
+    assert "divergence not significant, p = 0.47" in said
 
 
 def test_why_the_edit_alone_was_not_asked_is_said() -> None:
     said = page(row(control=arm(SAME, repeats=3), edited_refused="the prompt is too long"))
-    assert "edited  not asked\nthe prompt is too long" in said
+    assert "edited  skipped\nthe prompt is too long" in said

@@ -87,8 +87,8 @@ def answer(pilot: Pilot[None], words: str) -> None:
     pilot.app.screen.query_one(Input).value = words
 
 
-NAME = "a name for the edit"
-LIMIT = "what may it cost?"
+NAME = "name of the edit"
+LIMIT = "cost limit"
 
 
 def views(db: Path, edit: Edit | None, sampling: Sampling = AUTO) -> list[ReplayView]:
@@ -164,19 +164,19 @@ async def test_submitting_another_prompt_shows_where_it_departs(db: Path) -> Non
         )
         await ask(pilot, screen)
         assert "The edit first diverges at step 4:" in drawn(pilot.app)
-        asked = screen.state.view.asked
-        assert f"{asked} asked, 0 kept" in drawn(pilot.app)
+        asked = screen.state.view.calls
+        assert f"{asked} calls · 0 cached" in drawn(pilot.app)
         with open_ledger(db) as store:
             assert [name for name, _ in edits.names(store)] == [f"edit 1 of {TOUR}"]
         await pilot.press("r")
         await settle(pilot)
-        assert (screen.state.view.asked, screen.state.phase) == (0, "done")
+        assert (screen.state.view.calls, screen.state.phase) == (0, "done")
         await pilot.press("j", "j", "enter", "G")
         await settle(pilot)
         assert focused(screen) == "step"
         shown = drawn(pilot.app)
         assert '{"order_id":"1055"}' in shown
-        assert "the edited agent would not have been here: it" in shown
+        assert "after divergence, not counted" in shown
 
 
 async def test_an_unchanged_prompt_asks_control_alone(db: Path) -> None:
@@ -265,8 +265,8 @@ async def test_a_live_model_is_asked_within_a_budget_and_can_be_stopped(
             while screen.state.running:
                 await pilot.pause(0.01)
             await settle(pilot)
-            assert "Stopped at 2 of 8 steps. What was answered is kept." in rows(pilot.app)[0]
-            assert "2 of 20 asked, 0 kept" in drawn(pilot.app)
+            assert "Stopped after 2 of 8 steps. Completed calls are saved." in rows(pilot.app)[0]
+            assert "2 of 20 calls · 0 cached" in drawn(pilot.app)
 
 
 async def test_what_is_spent_is_counted_while_calls_are_under_way(
@@ -296,7 +296,7 @@ async def test_what_is_spent_is_counted_while_calls_are_under_way(
             while screen.state.running:
                 await pilot.pause(0.01)
             await settle(pilot)
-            assert "Stopped at 0 of 8 steps. What was answered is kept." in rows(pilot.app)[0]
+            assert "Stopped after 0 of 8 steps. Completed calls are saved." in rows(pilot.app)[0]
 
 
 async def test_figures_that_move_do_not_lay_the_steps_out_again(
@@ -332,7 +332,7 @@ async def test_without_a_budget_a_missing_answer_is_one_sentence(
         await until(pilot, LIMIT)
         answer(pilot, "plenty")
         await pilot.press("enter")
-        await until(pilot, "'plenty' is no limit")
+        await until(pilot, "'plenty' is not a limit")
         await pilot.press("escape")
         await settle(pilot)
         assert "Step 0: no cached response of claude-test to this request." in rows(pilot.app)[0]
@@ -348,7 +348,7 @@ async def test_what_a_worker_posts_after_a_stop_does_not_start_it_again(db: Path
         assert screen.state.phase == "running"
         screen.post_message(JobFinished(stopped=True))
         await pilot.pause()
-        assert "Stopped at 2 of 8 steps." in rows(pilot.app)[0]
+        assert "Stopped after 2 of 8 steps." in rows(pilot.app)[0]
 
 
 @pytest.mark.parametrize(("key", "pane"), [("e", "area"), ("r", "steps")])
@@ -401,7 +401,7 @@ async def test_a_number_of_samples_is_taken_foreseen_and_asked_and_nothing_else(
         await settle(pilot)
         assert "8 steps × 2 arms × 1 sample: 16 calls to demo, rule-based; free" in drawn(pilot.app)
         await ask(pilot, screen)
-        assert screen.state.view.asked == 16
+        assert screen.state.view.calls == 16
         assert "1 sample: not conclusive." in drawn(pilot.app)
         assert "┃" not in drawn(pilot.app)
 
@@ -417,7 +417,7 @@ async def test_asking_afresh_asks_again_what_is_kept(db: Path) -> None:
         assert "asked afresh: 16 calls" in drawn(pilot.app)
         await pilot.press("f5")
         await settle(pilot)
-        assert (screen.state.view.asked, screen.state.view.range) == (8, 1)
+        assert (screen.state.view.calls, screen.state.view.range) == (8, 1)
         assert screen.state.view.digest != posted[-1].digest
 
 
@@ -434,7 +434,7 @@ async def test_the_order_of_the_calls_is_a_choice_of_a_server_alone(db: Path) ->
         await pilot.press("tab", "down", "down", "enter")
         await settle(pilot)
         assert screen.request.sampling == Sampling(schedule="batch")
-        assert "as a batch, within a day" in said(pilot)
+        assert "one batch, within a day" in said(pilot)
         await choose(pilot, "demo")
         assert screen.request.sampling == AUTO
 
@@ -452,7 +452,7 @@ async def test_why_steps_drop_out_is_said_before_anything_is_asked(tmp_path: Pat
     async with opened(path, trace=trace, step=3) as (pilot, _):
         await choose(pilot, "demo")
         assert f"{len(asks) - 2} of {len(asks)} steps × 2 arms" in rows(pilot.app)[0]
-        assert "! 2 steps cannot be asked: held by the server" in drawn(pilot.app)
+        assert "! 2 steps cannot be replayed: held by the server" in drawn(pilot.app)
 
 
 # --- the edit
@@ -592,7 +592,7 @@ async def test_effort_and_a_model_of_its_own_are_changes_beside_the_texts(db: Pa
         answer(pilot, "claude-test")
         await pilot.press("enter")
         await settle(pilot)
-        assert "to demo, rule-based, the edit to claude-test" in said(pilot)
+        assert "to demo, rule-based, edited arm to claude-test" in said(pilot)
         estimate = screen.state.estimate
         assert estimate is not None
         assert not estimate.is_free
@@ -647,10 +647,10 @@ async def test_a_trace_without_a_system_prompt_asks_for_one_instead(tmp_path: Pa
     trace = sample.put(path, sample.header("26", "1", Outcome(status="failed")), made)
     async with opened(path, trace=trace, step=0) as (pilot, screen):
         assert f"{NO_SYSTEM} and {NO_TOOLS}" in drawn(pilot.app)
-        assert "attach what was not recorded" in drawn(pilot.app)
+        assert "Attach prompt or tools" in drawn(pilot.app)
         await pilot.press("tab", "tab", "space")
         await type_path(pilot, tmp_path / "nowhere.md")
-        assert "there is no file" in drawn(pilot.app)
+        assert "file not found" in drawn(pilot.app)
         await type_path(pilot, prompt)
         assert screen.edit_pane.text == sample.SYSTEM
         assert screen.state.draft.missing == ()

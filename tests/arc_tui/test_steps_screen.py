@@ -333,14 +333,14 @@ async def test_a_server_is_asked_only_under_a_limit_and_what_it_said_is_kept(
         assert "r run, with a limit" in drawn(pilot.app)
         assert api.asked == 0
         await pilot.press("r")
-        await until(pilot, "what may it cost?")
+        await until(pilot, "cost limit")
         await type_in(pilot, "7 calls")
         await settle(pilot)
         assert screen.state.phase == "failed"
         assert "Completed calls are saved." in drawn(pilot.app)
         assert api.asked == 7
         await pilot.press("r")
-        await until(pilot, "what may it cost?")
+        await until(pilot, "cost limit")
         await type_in(pilot, "40 calls")
         await settle(pilot)
         assert screen.state.view.decisive == 15
@@ -355,7 +355,7 @@ async def test_x_stops_what_is_asked_and_the_rest_is_asked_the_next_time(
         await press(pilot, "right")
         for _ in range(2):
             await pilot.press("r")
-            await until(pilot, "what may it cost?")
+            await until(pilot, "cost limit")
             await type_in(pilot, "40 calls")
             await settle(pilot)
             if server.asked == 3:

@@ -123,7 +123,7 @@ async def test_what_was_tried_before_is_shown_with_its_day_before_anything_is_as
             return
         await press(pilot, "r")
         assert at(screen) == "done"
-        assert screen.state.view.spent.asked == 0
+        assert screen.state.view.spent.calls == 0
         assert "Tried" not in drawn(pilot.app)
 
 
@@ -165,7 +165,7 @@ async def test_an_edit_that_reaches_no_run_is_told_and_another_may_be_chosen(
     async with opened(db, edit=None) as (pilot, screen):
         await press(pilot, "e")
         await answer(pilot, str(same))
-        assert "The edit cannot be tried on any of 3 runs" in drawn(pilot.app)
+        assert "Cannot test the edit on any of 3 runs" in drawn(pilot.app)
         await press(pilot, "r")
         assert at(screen) == "failed"
         await press(pilot, "e")
@@ -203,7 +203,7 @@ async def test_samples_and_healthy_steps_are_as_many_as_a_person_says(db: Path) 
         await press(pilot, "s")
         await answer(pilot, "none")
         assert screen.state.request.samples == 2
-        assert "'none' is no number of samples" in drawn(pilot.app)
+        assert "'none' is not a number from 1" in drawn(pilot.app)
 
 
 async def test_enter_opens_the_run_at_the_step_that_is_asked_past_the_heading(db: Path) -> None:
@@ -283,10 +283,10 @@ async def test_a_server_is_asked_only_under_a_limit_and_what_it_said_is_kept(
         await asked_for_a_limit(pilot)
         await answer(pilot, "2 calls")
         assert at(screen) == "stopped"
-        assert "cut short at 3 of 4 steps: the limit of 2 calls" in drawn(pilot.app)
+        assert "stopped after 3 of 4 steps: the limit of 2 calls" in drawn(pilot.app)
         assert api.asked == 2
         await asked_for_a_limit(pilot)
         await answer(pilot, "9 calls")
         assert at(screen) == "done"
         assert screen.state.view.done == screen.state.view.total
-        assert screen.state.view.spent.kept >= 2
+        assert screen.state.view.spent.cached >= 2

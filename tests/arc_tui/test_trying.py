@@ -104,8 +104,8 @@ def test_the_older_prompt_fixes_the_class_that_the_newer_one_planted(db: Path) -
     )
     assert "0/5 answers against 5/5 of control, beyond chance (p = .008)" in sentence
     assert sentence.endswith(NOT_OUTCOMES)
-    assert "2 runs ask the very same as another: one question to a model" in result.stdout
-    assert "3 runs of 1 task are worth 1.0 independent ones" in result.stdout
+    assert "2 runs have the same request as another: called once" in result.stdout
+    assert "3 runs of 1 task: effective sample size 1.0" in result.stdout
     assert "would pass" not in result.stdout
     assert "demo, rule-based" in result.stdout
 
@@ -127,7 +127,7 @@ def test_json_holds_every_row_and_rates_as_everywhere(db: Path) -> None:
     assert max(chances) < 0.05
     assert (view["control"], view["edited"]) == ({"hits": 5, "n": 5}, {"hits": 0, "n": 5})
     assert view["done"] == view["total"] == 15
-    assert (view["spent"]["asked"], view["spent"]["kept"]) == (stored(db), 0) == (130, 0)
+    assert (view["spent"]["calls"], view["spent"]["cached"]) == (stored(db), 0) == (130, 0)
 
 
 def test_healthy_steps_are_those_before_the_break_and_of_passed_runs_alike(db: Path) -> None:
@@ -147,7 +147,7 @@ def test_an_edit_of_another_matter_fixes_nothing(db: Path) -> None:
     result = demo(db, file, "--on", MADE_UP, "-k", "3")
     assert result.return_value == 1
     assert "fixed 0/3" in result.stdout
-    assert "The failure is still there at every break that can be told" in result.stdout
+    assert "Not fixed at any judged break" in result.stdout
 
 
 def test_an_argument_that_is_of_no_matter_departs_nowhere(db: Path) -> None:
@@ -169,8 +169,8 @@ def test_an_argument_that_is_of_no_matter_departs_nowhere(db: Path) -> None:
 
 def test_one_sample_is_called_a_look_and_proves_nothing(db: Path) -> None:
     result = demo(db, str(V4), "--on", MADE_UP, "-k", "1")
-    assert "One sample of each: a look." in result.stdout
-    assert "which may be chance" in result.stdout
+    assert "1 sample: not conclusive." in result.stdout
+    assert "not significant" in result.stdout
     assert "fixed 0/3" in result.stdout
     assert "1 sample an arm can decide no run and no step by its own test" in result.stdout
     assert "that takes 4" in result.stdout
@@ -297,7 +297,7 @@ def test_an_edit_is_a_prompt_a_toml_file_or_a_kept_name(db: Path, tmp_path: Path
 def test_the_same_again_asks_nothing_and_says_the_same(db: Path) -> None:
     first = as_json(demo(db, str(V4), "--on", MADE_UP, "--json"))
     again = as_json(demo(db, str(V4), "--on", MADE_UP, "--json"))
-    assert (first["spent"]["asked"] > 0, again["spent"]["asked"]) == (True, 0)
+    assert (first["spent"]["calls"] > 0, again["spent"]["calls"]) == (True, 0)
     assert {**first, "spent": None} == {**again, "spent": None}
 
 
@@ -317,7 +317,7 @@ def test_interrupted_after_some_answers_it_asks_only_the_rest(
     assert stored(db) == answers
     rest = Counted(monkeypatch)
     view = going()[-1]
-    assert view.spent.asked == rest.asked == stored(db) - answers
+    assert view.spent.calls == rest.asked == stored(db) - answers
     assert view.done == view.total
 
 
@@ -336,7 +336,7 @@ def test_the_plan_asks_nothing_and_foresees_what_is_asked(db: Path) -> None:
         view = list(views_of(run_edit_test, store, request))[-1]
         after = estimate_cost(store, request)
         assert plan_edit_test(store, request, ModelPool(store)).controls
-    assert before.estimate.calls == view.spent.asked
+    assert before.estimate.calls == view.spent.calls
     assert (after.estimate.calls, after.estimate.stored) == (0, before.estimate.calls)
     assert before.models == ("demo",)
 
@@ -388,7 +388,7 @@ def test_the_estimate_comes_before_the_first_live_call_and_is_what_is_asked(
     assert api.asked == 0
     result = run(db, *arguments, *LIVE, "--json")
     assert f"{estimate['calls']} live calls at first" in result.stderr
-    assert as_json(result)["spent"]["asked"] == api.asked == estimate["calls"]
+    assert as_json(result)["spent"]["calls"] == api.asked == estimate["calls"]
 
 
 def test_without_live_or_a_limit_nothing_is_asked(api: MessagesApi, db: Path) -> None:
@@ -411,7 +411,7 @@ def test_a_spent_budget_keeps_what_was_paid_for_and_the_rest_is_asked_later(
     assert api.asked == 6
     view = as_json(run(db, str(V4), "--on", MADE_UP, *LIVE, "--json"))
     assert view["done"] == view["total"]
-    assert api.asked == 6 + view["spent"]["asked"]
+    assert api.asked == 6 + view["spent"]["calls"]
 
 
 def test_a_request_that_is_declined_says_so_in_its_row(api: MessagesApi, db: Path) -> None:
@@ -433,7 +433,7 @@ def test_the_calls_of_several_runs_are_in_flight_at_once(api: MessagesApi, db: P
     assert len(questions) >= 2
     assert api.most_at_once >= 4
     assert view["done"] == view["total"]
-    assert view["spent"]["asked"] == api.asked
+    assert view["spent"]["calls"] == api.asked
 
 
 def test_whatever_is_answered_first_the_result_and_its_digest_are_the_same(

@@ -129,7 +129,7 @@ def test_what_it_came_to_and_its_edits_are_kept(db: Path) -> None:
 def test_the_same_again_asks_nothing_and_says_the_same(db: Path) -> None:
     first = as_json(run(db, "--model", "demo", "-k", "2", "--json"))
     again = as_json(run(db, "--model", "demo", "-k", "2", "--json"))
-    assert (first["asked"] > 0, again["asked"]) == (True, 0)
+    assert (first["calls"] > 0, again["calls"]) == (True, 0)
     assert again["rows"] == first["rows"]
     assert again["chance"] == first["chance"] is not None
 
@@ -139,7 +139,7 @@ def test_your_own_paraphrases_are_tried_and_one_that_asks_for_less_is_not(
 ) -> None:
     file = words_file(tmp_path, WORDS[0], "Refund the lamp of order 1053.")
     result = run(db, "--model", "demo", "--paraphrases", file)
-    assert "not tried: “Refund the lamp of order 1053.” (words.toml)" in result.stdout
+    assert "skipped: “Refund the lamp of order 1053.” (words.toml)" in result.stdout
     assert "it loses ben.okoro@example.com and it adds 1053" in result.stdout
     assert "2 wordings" in result.stdout
 
@@ -148,7 +148,7 @@ def test_a_file_without_the_task_compares_nothing(db: Path, tmp_path: Path) -> N
     file = words_file(tmp_path, "x", task="another")
     result = run(db, "--model", "demo", "--paraphrases", file)
     assert result.return_value == 1
-    assert "words.toml has no paraphrases for this task" in result.stdout
+    assert "no paraphrases for this task in words.toml" in result.stdout
     with open_ledger(db) as store:
         assert paraphrase_result.kept(store) == []
 
@@ -158,8 +158,8 @@ def test_of_an_unknown_model_the_wordings_are_listed_and_nobody_is_asked(tmp_pat
     result = run(path)
     assert result.return_value == 1
     head, notice, *_ = result.stdout.splitlines()
-    assert head.endswith("does not say which model answered: --model names one to ask")
-    assert notice == "3 paraphrases would be asked for first"
+    assert head.endswith("model unknown. Try: --model NAME")
+    assert notice == "3 paraphrases would be written first"
     view = as_json(run(path, "--paraphrases", words_file(tmp_path, *WORDS), "--json"))
     assert view["model"] is None
     assert [row["label"] for row in view["rows"]] == ["original", "A", "B", "C"]
@@ -188,7 +188,7 @@ def test_a_model_writes_another_answers_and_a_third_judges(
     assert [row["by"] for row in view["rows"]] == ["the run", *["writer-x"] * 3]
     assert all(row["score"] in {0.2, 0.8} for row in view["rows"])
     assert "live calls at first" in result.stderr
-    assert (view["missing"], view["asked"]) == (0, api.asked)
+    assert (view["missing"], view["calls"]) == (0, api.asked)
 
 
 def test_every_wording_is_judged_under_the_goal_as_the_user_asked_it(
@@ -259,7 +259,7 @@ def test_a_spent_budget_keeps_what_was_answered(api: MessagesApi, db: Path) -> N
         run(db, "--model", MODEL, "--judge", "judge-x", "--live", "--max-calls", "4")
     assert api.asked == 4
     view = as_json(live(db, "--judge", "judge-x", "--json"))
-    assert view["asked"] == api.asked - 4
+    assert view["calls"] == api.asked - 4
 
 
 def test_a_judgement_that_is_not_stored_is_missing_and_nothing_is_kept(

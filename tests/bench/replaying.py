@@ -35,7 +35,7 @@ def rows(folder: Path) -> Iterator[Row]:
         auto = best(lambda: list(locked.replay(trace, edit, models, sampling=AUTO)))
         whole = best(lambda: list(views_of(run_replay, store, request)))
     steps = view.total
-    said, answers = f"cached replay of {steps} steps", view.kept + view.asked
+    said, answers = f"cached replay of {steps} steps", view.cached + view.calls
     yield Row(f"{said}, a look at both arms: engine", ms(look), "goal < 5 ms at 20 steps")
     yield Row(f"{said}, {answers} answers: engine", ms(auto), "–")
     yield Row(f"{said}, {answers} answers: load, views, digest", ms(whole), "–")

@@ -80,5 +80,5 @@ def test_a_run_of_another_provider_is_asked_again_whole_and_the_verdict_says_of_
         assert verdict.collateral.fixed == 0
         made = api.asked
         again = asked(store)
-        assert (again.asked, api.asked) == (0, made)
+        assert (again.calls, api.asked) == (0, made)
         assert again.digest == view.digest is not None

@@ -179,8 +179,8 @@ class _Work:
             notices=tuple(plan.notices),
             rounds=tuple(self._rounds),
             most=plan.settings.most,
-            kept=spent.kept,
-            asked=spent.asked,
+            kept=spent.cached,
+            asked=spent.calls,
             spent_usd=spent.usd,
             spent_complete=spent.complete,
         )

@@ -134,8 +134,8 @@ class _Work:
         spent = plan.models.spending
         return structs.replace(
             view,
-            cached=spent.kept,
-            calls=spent.asked,
+            cached=spent.cached,
+            calls=spent.calls,
             spent_usd=spent.usd,
             spent_complete=spent.complete,
         )

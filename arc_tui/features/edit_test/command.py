@@ -1,4 +1,4 @@
-"""`arc try`: an edit tested on every run of a class, and on steps that went well. `arc edit list`
+"""`arc try`: an edit tested on every run of a class, and on healthy steps. `arc edit list`
 and `arc edit show`: the saved edits, what came of each, and one as the file that `--edit` reads.
 """
 
@@ -35,7 +35,7 @@ from arc_tui.cli import (
     with_database,
 )
 from arc_tui.cli import estimate_line as words
-from arc_tui.experiments.progress import with_bar
+from arc_tui.experiments.progress import progress_line, with_bar
 from arc_tui.experiments.request import views_of
 from arc_tui.features.edit_test.plan import SavedEditTest, estimate_cost, saved_edit_tests
 from arc_tui.features.edit_test.run import run_edit_test
@@ -79,7 +79,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 @click.command(name="try")
 @click.argument("edit", required=False)
-@click.option("--system", type=_FILE, help="A file with the system prompt to try.")
+@click.option("--system", type=_FILE, help="A file with the system prompt to test.")
 @click.option(
     "--on",
     "query",
@@ -93,7 +93,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     type=click.IntRange(1, 100),
     default=SAMPLES,
     show_default=True,
-    help="Samples of each request, of each arm.",
+    help="Samples per request and arm.",
 )
 @click.option(
     "--healthy-steps",
@@ -101,13 +101,13 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     type=click.IntRange(min=0),
     default=CONTROLS,
     show_default=True,
-    help="Healthy steps to ask at beside the runs, at most.",
+    help="Healthy steps to test besides the runs, at most.",
 )
 @click.option(
     "--schedule",
     type=click.Choice(get_args(Schedule)),
     default="cheap",
-    help="In turn for the provider's cache, all at once, or as a batch.",
+    help="In sequence for the prompt cache, in parallel, or as a batch.",
 )
 @click.option("--no-cache", "resample", is_flag=True, help="Ignore cached responses.")
 @click.option(
@@ -117,7 +117,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     metavar="PATH=RULE",
     help="How an argument is compared: `refund.reason=ignore`; repeatable.",
 )
-@click.option("--rows", is_flag=True, help="Every healthy step, not only those that changed.")
+@click.option("--rows", is_flag=True, help="Show every healthy step, not only those that changed.")
 @held_out_option
 @live_options
 @estimate_option
@@ -141,9 +141,8 @@ def try_(
 ) -> int:
     """Test an edit on every run of a class: at the step where each broke, and at healthy steps.
 
-    EDIT is a file with a system prompt, a TOML file with changes, or a kept edit by its name. Runs
-    no tool. Exit code 0: something was fixed, beyond chance; 1: not; 2: answers are not stored,
-    or it can be tried on no run.
+    EDIT is a file with a system prompt, a TOML file with changes, or a saved edit by its name. Runs
+    no tool. Exit code 0: significant fix; 1: none; 2: unfinished, not cached, or no run to test.
     """
     with open_store(db) as store:
         request = EditTestRequest(
@@ -170,15 +169,15 @@ def try_(
         views: list[EditTestView] = []
         try:
             work = views_of(run_edit_test, store, request)
-            for view in with_bar(work, _line, console(err=True)):
+            for view in with_bar(work, lambda each: _line(each, request), console(err=True)):
                 views[:] = [view]
-        except ArcError:  # what came of it until then is worth its place on the screen
+        except ArcError:  # what is known by then is shown
             _show(views, rows=rows, as_json=as_json)
             raise
     _show(views, rows=rows, as_json=as_json)
     (view,) = views
     refuse_unfinished(view.ended)
-    refuse_unanswered(wanted=view.done > 0, answers=view.spent.asked + view.spent.kept)
+    refuse_unanswered(wanted=view.done > 0, answers=view.spent.calls + view.spent.cached)
     return 0 if view.fixes else 1
 
 
@@ -186,14 +185,14 @@ def _edit(store: Store, word: str | None, system: Path | None) -> Edit:
     parts = [edit_named(store, word) if word is not None else None, from_files(system, [])]
     edit = together([part for part in parts if part is not None])
     if edit is None:
-        raise click.UsageError("what is to be tried? EDIT or --system FILE")
+        raise click.UsageError("no edit given. Try: EDIT or --system FILE")
     return edit
 
 
-def _line(view: EditTestView) -> str:
-    usd = format.usd(view.spent.usd, complete=view.spent.complete)
-    rates = f"fixed {_counted(view.fixed)}, broke {_counted(view.broke)}"
-    return f"{rates} · {view.spent.asked} asked, {usd}"
+def _line(view: EditTestView, request: EditTestRequest) -> str:
+    rates = f"fixed {_counted(view.fixed)} · broke {_counted(view.broke)}"
+    spending = view.spent.spending
+    return progress_line("Testing step", view.done, view.total, spending, request.limits, rates)
 
 
 def _counted(share: Clustered) -> str:
@@ -211,25 +210,25 @@ def _show(views: list[EditTestView], *, rows: bool, as_json: bool) -> None:
 
 _RUN, _PHRASE = 28, 48
 _NARROW, _NARROW_RUN = 100, 20
-"""Cells of a terminal below which a row keeps its sign, and not what was recorded."""
+"""Cells of a terminal below which a row keeps its mark, and not what was recorded."""
 
 
 def print_edit_test(out: Console, view: EditTestView, *, rows: bool = False) -> None:
-    """The rates, the sentence, what stands against it, the rows; `rows`: all healthy steps."""
-    _say(out, f"{format.one_line(view.edit)}: {headline(view)}", "bold")
-    _say(out, sentence(view))
+    """The rates, the sentence, the notices, the rows; `rows`: all healthy steps."""
+    _print_line(out, f"{format.one_line(view.edit)}: {headline(view)}", "bold")
+    _print_line(out, sentence(view))
     for notice in notices(view):
-        _say(out, notice, "yellow")
+        _print_line(out, notice, "yellow")
     out.print()
     _print_rows(out, "run", view.runs)
-    _say(out, f"control, edited: {counted_at_breaks(view)}", "dim")
+    _print_line(out, f"control, edited: {counted_at_breaks(view)}", "dim")
     _print_steps(out, view, rows=rows)
     out.print()
-    for line in (*basis(view), _go_on(), f"{whom(view)} · {spent(view)}"):
-        _say(out, line, "dim")
+    for line in (*basis(view), _next_command(), f"{whom(view)} · {spent(view)}"):
+        _print_line(out, line, "dim")
 
 
-def _say(out: Console, line: str, style: str = "") -> None:
+def _print_line(out: Console, line: str, style: str = "") -> None:
     """A line, wrapped between words on a terminal and whole in a pipe."""
     out.print(Text(format.plain(line), style), soft_wrap=not out.is_terminal)
 
@@ -239,22 +238,22 @@ def _print_steps(out: Console, view: EditTestView, *, rows: bool) -> None:
     if shown:
         out.print()
         _print_rows(out, "healthy step of", shown)
-        _say(out, f"control, edited: {COUNTED_AT_STEPS}", "dim")
+        _print_line(out, f"control, edited: {COUNTED_AT_STEPS}", "dim")
     hidden = len(view.steps) - len(shown)
     if hidden:
         held = format.count(hidden, "more healthy step" if shown else "healthy step")
-        _say(out, f"{held} held (--rows shows them)", "dim")
+        _print_line(out, f"{held} unchanged (--rows shows them)", "dim")
 
 
 def _print_rows(out: Console, what: str, rows: Sequence[TestedRun | TestedStep]) -> None:
-    """A row each; where there is little room, the signs are told once, below."""
+    """A row each; where there is little room, the marks are explained once, below."""
     narrow = out.is_terminal and out.width < _NARROW
-    head = ["", "id", what, "step", "control", "edited", "recorded", "the edit mostly"]
+    head = ["", "id", what, "step", "control", "edited", "recorded", "mostly with the edit"]
     if narrow:
         head.remove("recorded")
     print_table(out, head, [_cells(row, narrow=narrow) for row in rows])
     if narrow:
-        _say(out, " · ".join(dict.fromkeys(mark(row).strip() for row in rows)), "dim")
+        _print_line(out, " · ".join(dict.fromkeys(mark(row).strip() for row in rows)), "dim")
 
 
 def _cells(row: TestedRun | TestedStep, *, narrow: bool) -> list[Text | str]:
@@ -272,9 +271,9 @@ def _cells(row: TestedRun | TestedStep, *, narrow: bool) -> list[Text | str]:
     ]
 
 
-def _go_on() -> str:
+def _next_command() -> str:
     words = shlex.join(with_database(("arc", "replay", "ID", "--edit", "NAME")))
-    return f"`{words}` asks every step of a run, with --free the run goes on"
+    return f"Try: {words} (every step of a run; with --free it continues)"
 
 
 # --- the saved edits
@@ -287,7 +286,7 @@ _ON, _NAME = 40, 40
 @json_option
 @db_option
 def list_edits(limit: int, as_json: bool, db: Path | None) -> int:
-    """List the edits that were tried, and what came of each."""
+    """List the saved edits and their test results."""
     with open_store(db) as store:
         kept = build_edits(store)
     if as_json:
@@ -299,7 +298,7 @@ def list_edits(limit: int, as_json: bool, db: Path | None) -> int:
         tries = [cells for each in kept for cells in _tries(each)]
         if tries:
             out.print()
-            names = ["edit", "tried on", "fixed", "broke", "samples", "when"]
+            names = ["edit", "tested on", "fixed", "broke", "samples", "when"]
             print_table(out, names, tries)
     else:
         click.echo("No edits yet. Try: arc replay TRACE --edit FILE", err=True)
@@ -334,7 +333,7 @@ def _edit_cells(kept: EditRow) -> list[Text | str]:
 
 
 def _tries(kept: EditRow) -> list[list[Text | str]]:
-    """A row each time it was tried on runs."""
+    """A row each time it was tested on runs."""
     return [
         [
             format.cut(format.one_line(kept.name), _NAME),
@@ -349,9 +348,9 @@ def _tries(kept: EditRow) -> list[list[Text | str]]:
 
 
 class EditTestSummary(Struct, frozen=True, kw_only=True):
-    """What trying an edit on some runs came to. `query` is how they were named; `fixed` and `broke`
-    are shares of breaks and of healthy steps, and what chance alone would give, as `arc try` has
-    them."""
+    """What testing an edit on some runs came to. `query` is how they were named; `fixed` and
+    `broke` are shares of breaks and of healthy steps, with what chance alone would give, as
+    `arc try` has them."""
 
     query: str
     models: tuple[str, ...]
@@ -365,7 +364,8 @@ class EditTestSummary(Struct, frozen=True, kw_only=True):
 
 
 class EditRow(Struct, frozen=True, kw_only=True):
-    """A kept edit. `replays` counts the kept replays that used it; `tries` are the latest first."""
+    """A saved edit. `replays` counts the finished replays that used it; `tries` are the tests of
+    it, the latest first."""
 
     name: str
     digest: str
@@ -381,7 +381,7 @@ class EditRow(Struct, frozen=True, kw_only=True):
 
 
 def build_edits(store: Store) -> list[EditRow]:
-    """Every kept edit, the latest first."""
+    """Every saved edit, the latest first."""
     tries: dict[str, list[EditTestSummary]] = {}
     for kept in saved_edit_tests(store):
         tries.setdefault(kept.edit, []).append(_summary_of(kept))

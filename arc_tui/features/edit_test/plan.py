@@ -1,4 +1,4 @@
-"""What `arc try` will ask, on which runs of a class, at which healthy steps, for about how much;
+"""What `arc try` will call, on which runs of a class, at which healthy steps, for about how much;
 and what the same edit came to before.
 
 The runs are those of a query or a list, each once; the control steps come from the same runs
@@ -37,12 +37,12 @@ from taxonomy.held_out import hidden
 from taxonomy.judgements.diagnoses import diagnosis
 from taxonomy.query.listing import RunRow
 
-HELD_OUT = "of a held-out task"
-NO_MODEL = "which model answered was not recorded; --model names one"
-UNTOUCHED = "the edit changes nothing in the request at its break"
+HELD_OUT = "held-out task"
+NO_MODEL = "model unknown; --model NAME sets one"
+UNTOUCHED = "the edit does not change the request at the break"
 
 _REASONS = 3
-_LOOK = '`arc ls` and `arc failures` list them; a class of two words is quoted: class:"wrong tool"'
+_LOOK = 'Try: arc ls, or arc failures; quote a class of two words: class:"wrong tool"'
 
 
 def plan_edit_test(store: Store, request: EditTestRequest, models: ModelPool) -> EditTestPlan:
@@ -102,7 +102,7 @@ class _Planning:
         said = "; ".join(f"in {count} {why}" for why, count in whys.most_common(_REASONS))
         if len(whys) == 1:
             said = next(iter(whys))
-        return BadEdit(f"the edit cannot be tried on any of {runs} runs: {said}")
+        return BadEdit(f"cannot test the edit on any of {runs} runs: {said}")
 
     # --- the runs
 

@@ -1,4 +1,4 @@
-"""An edit tried on a class, from its options to its views: `arc try` drains them, the screen's
+"""An edit tested on a class, from its options to its views: `arc try` drains them, the screen's
 worker posts.
 """
 
@@ -53,7 +53,7 @@ def run_edit_test(
     `plan_edit_test` does, OfflineMiss naming the run, and Stopped.
     """
     if request.edit is None:
-        raise BadEdit("there is no edit to try")
+        raise BadEdit("no edit to test")
     request = structs.replace(request, edit=edits.save(store, request.edit))
     plan = plan_edit_test(store, request, models)
     work = _Work(store, request, plan, models)
@@ -98,8 +98,8 @@ class _Work:
         spent = Spent(
             models=tuple(dict.fromkeys(model.name for model in who)),
             servers=tuple(dict.fromkeys(model.server for model in who)),
-            asked=spending.asked,
-            kept=spending.kept,
+            calls=spending.calls,
+            cached=spending.cached,
             usd=spending.usd,
             complete=spending.complete,
         )

@@ -1,5 +1,5 @@
-"""The try screen: an edit on every run behind a bar, at the step where each broke, and at healthy
-steps beside them, a row each, with both arms. Above them the rates and what stands against them.
+"""The screen of an edit test: an edit on every run behind a bar, at the step where each broke, and
+at healthy steps, a row each, with both arms. Above them the rates and notices.
 
 Nothing is asked before a person says so, and of a server only under a limit given for that one
 try.
@@ -21,13 +21,12 @@ from textual.getters import query_one
 from textual.reactive import reactive
 from typing_extensions import override
 
-from arc_tui.experiments.progress import ExperimentState, as_sentence
+from arc_tui.experiments.progress import ExperimentState, as_sentence, progress_line
 from arc_tui.experiments.request import CostEstimate
 from arc_tui.experiments.screen import (
     ExperimentFooter,
     ExperimentHead,
     ExperimentScreen,
-    limit_words,
     model_key,
     run_key,
     samples_key,
@@ -74,10 +73,7 @@ from replay.store.handle import Store
 
 # --- where it stands
 
-NO_EDIT = (
-    "Nothing is tried yet: ‹try.choose› chooses an edit or a file with a prompt,"
-    " ‹try.editor› writes one."
-)
+NO_EDIT = "No edit yet. ‹try.choose› choose an edit or a file, ‹try.editor› write one."
 
 
 class EditTestEstimate(CostEstimate, frozen=True, eq=False, kw_only=True):
@@ -122,24 +118,24 @@ class EditTestState(ExperimentState, frozen=True, eq=False, kw_only=True):
         """The edit and what it is tried on."""
         edit = self.request.edit
         named = format.one_line(edit.name) if edit is not None else "an edit"
-        return f"try {named} on {format.one_line(self.request.query)}"
+        return f"test {named} on {format.one_line(self.request.query)}"
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """What is to be said first: the rates, then what they mean."""
+        """The rates, then what they mean."""
         if self.trouble is not None:
-            kept = "What was answered is kept." if self.view.done else ""
+            kept = "Completed calls are saved." if self.view.done else ""
             return (f"{as_sentence(self.trouble.message)} {kept}".rstrip(),)
         if self.phase == "estimating":
-            return ("Looking which runs and steps that is.",)
+            return ("Finding runs and steps.",)
         if self.phase == "idle":
             return (*self._tested_before, self._estimate_sentence)
         if self.running:
             so_far = f"So far: {headline(self.view)}" if self.view.done else ""
-            return (so_far or "Asking the first run.",)
-        stopped = "Stopped; what was answered is kept." if self.phase == "stopped" else ""
+            return (so_far or "Testing the first run.",)
+        stopped = "Stopped. Completed calls are saved." if self.phase == "stopped" else ""
         if not self.view.done:
-            return (stopped or "No step was asked.",)
+            return (stopped or "No step was tested.",)
         return f"{stopped} {headline(self.view)}".lstrip(), sentence(self.view)
 
     @property
@@ -148,7 +144,7 @@ class EditTestState(ExperimentState, frozen=True, eq=False, kw_only=True):
         if self.estimate is None or self.estimate.before is None:
             return ()
         before = self.estimate.before
-        when = f"Tried {moment(before.ran_ns)}"
+        when = f"Tested {moment(before.ran_ns)}"
         return f"{when}: {headline(before.view)}", sentence(before.view)
 
     @property
@@ -157,15 +153,15 @@ class EditTestState(ExperimentState, frozen=True, eq=False, kw_only=True):
             return NO_EDIT
         estimate, models = self.estimate.calls, self.estimate.models
         whom = ", ".join(format.one_line(label(name)) for name in models)
-        what = f"‹try.run› asks {whom}: {extent(self.estimate.view, estimate)}"
+        what = f"‹try.run› test with {whom}: {extent(self.estimate.view, estimate)}"
         if not estimate.calls:
             return f"{what}."
-        limited = f"{cost(estimate)}, within a limit asked for first"
+        limited = f"{cost(estimate)}; the run asks for a limit first"
         return f"{what}, {'free' if self.estimate.is_free else limited}."
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What stands against it."""
+        """What a reader must know besides."""
         said = notices(self.view)
         hint = self.trouble.hint if self.trouble is not None else ""
         return (format.one_line(hint), *said) if hint else said
@@ -192,7 +188,7 @@ WIDE = 100
 class EditTestList(RowList):
     """Runs by task, under a heading the healthy steps; enter opens one where it is asked."""
 
-    HELP = "the runs tried"
+    HELP = "the tested runs"
     HEAD = 1
     STYLES = {
         "good": "bold $good",
@@ -240,7 +236,7 @@ class EditTestList(RowList):
 
     @override
     def validate_cursor(self, cursor: int) -> int:
-        """The heading is no place to stand on: the cursor goes past it."""
+        """The cursor skips headings."""
         at = super().validate_cursor(cursor)
         if at < len(self._rows) and isinstance(self._rows[at], str):
             at += -1 if 0 < at < self.cursor else 1
@@ -251,7 +247,7 @@ class EditTestList(RowList):
         del line
         cells = (fit("", MARK), fit("run", self._room(width)), fit("step", STEP, right=True))
         arms_ = (fit("control", ARM, right=True), fit("edited", ARM, right=True))
-        return Text(" " + "  ".join((*cells, *arms_, "the edit mostly")))
+        return Text(" " + "  ".join((*cells, *arms_, "mostly with the edit")))
 
     @override
     def draw(self, index: int, width: int) -> Text:
@@ -309,7 +305,7 @@ def _whence(row: Row) -> str:
     """Why it is asked there, before it was."""
     if isinstance(row, TestedRun):
         return format.one_line(row.by)
-    return "of a run that passed" if row.passed else "before the break"
+    return "run passed" if row.passed else "before the break"
 
 
 class EditTestHead(ExperimentHead[EditTestState]):
@@ -334,14 +330,18 @@ class EditTestFoot(ExperimentFooter[EditTestState]):
     @override
     def progress(self, width: int) -> Text:
         view = self.state.view
-        done = f"{view.done} of {format.count(view.total, 'step')}"
-        words = f"{done} · {spent(view)}{limit_words(self.state.request.limits)}"
+        limits = self.state.request.limits
+        words = progress_line("Testing step", view.done, view.total, view.spent.spending, limits)
         return self.bar(view.done, view.total, words)
 
     @override
     def figures(self, width: int) -> Text:
         view = self.state.view
-        said = " · ".join(filter(None, (whom(view), spent(view)))) if view.done else ""
+        said = (
+            " · ".join(filter(None, (whom(view), spent(view, self.state.request.limits))))
+            if view.done
+            else ""
+        )
         return spread(Text(said, self.style_of("figures")), Text(""), width)
 
 
@@ -354,8 +354,8 @@ class EditTestScreen(ExperimentScreen[EditTestState]):
     """One edit tried on the runs behind a bar."""
 
     CSS_PATH = "screen.tcss"
-    HELP = "a tried edit"
-    MISS_HINT = "ask again (‹try.run›), and say what it may cost"
+    HELP = "an edit test"
+    MISS_HINT = "‹try.run› run again with a limit"
     AT_REST = ExperimentScreen.AT_REST | {"choose", "controls", "editor"}
 
     BINDINGS = [
@@ -424,13 +424,13 @@ class EditTestScreen(ExperimentScreen[EditTestState]):
             self.change_request(edit=structs.replace(edit, name=f"prompt {short(edit.digest)}"))
 
     def action_samples(self) -> None:
-        words = f"{format.count(self.request.samples, 'sample')} of each request now"
-        box = AskBox("how many samples of each request?", words, hint="a number, as 5")
+        words = f"now {format.count(self.request.samples, 'sample')} per request"
+        box = AskBox("samples per request", words, hint="a number, such as 5")
         self.app.push_screen(box, lambda typed: self._count("samples", typed))
 
     def action_controls(self) -> None:
-        words = f"at most {format.count(self.request.controls, 'healthy step')} now"
-        box = AskBox("how many healthy steps?", words, hint="a number, as 40")
+        words = f"now at most {format.count(self.request.controls, 'healthy step')}"
+        box = AskBox("healthy steps", words, hint="a number, such as 40")
         self.app.push_screen(box, lambda typed: self._count("controls", typed))
 
     def _count(self, what: str, typed: str | None) -> None:
@@ -440,7 +440,10 @@ class EditTestScreen(ExperimentScreen[EditTestState]):
         if typed.isdecimal() and (int(typed) or what == "controls"):
             self.change_request(**{what: min(int(typed), MOST[what])})
         else:
-            self.say(f"{typed!r} is no number of {what}", severity="error")
+            self.say(
+                f"{typed!r} is not a number of {what.replace('controls', 'healthy steps')}",
+                severity="error",
+            )
 
     # --- the run
 

@@ -1,6 +1,6 @@
-"""What is said of a tried edit in words, on the screen and by the command alike. Pure.
+"""A tested edit in words, for the screen and the command alike. Pure.
 
-Nothing is said of how a run would have ended: only single steps of it were asked.
+The outcome of a run is not evaluated: only single steps of it were replayed.
 """
 
 from __future__ import annotations
@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+from arc_tui.experiments.progress import NO_LIMITS, spending_line
 from arc_tui.features.edit_test.view import EditTestView, Left, TestedRun, TestedStep
 from arc_tui.ui import format
+from replay.budget import Limits
 from replay.locked.estimate import Estimate
 from replay.locked.tally import RECORDED
 from replay.models.choose import label
@@ -21,18 +23,18 @@ RULINGS: dict[Ruling, str] = {
     "changed": "~ changed",
     "not fixed": "✗ not fixed",
     "inconclusive": "? inconclusive",
-    "unknown": "? cannot tell",
+    "unknown": "? unknown",
 }
 EFFECTS: dict[Effect, str] = {
     "broke": "✗ broke",
     "changed": "~ changed",
-    "held": "· held",
+    "held": "· same",
     "inconclusive": "? inconclusive",
-    "unknown": "? cannot tell",
+    "unknown": "? unknown",
 }
 WAITING = "  waiting"
 
-NOT_OUTCOMES = "How the runs would end is not known."
+NOT_OUTCOMES = "Outcomes not evaluated."
 
 
 def headline(view: EditTestView) -> str:
@@ -72,32 +74,30 @@ def _sentence(view: EditTestView) -> Iterator[str]:
     if view.broke.rate.n:
         yield f"{_of_steps(view)}."
     if view.samples == 1:
-        yield "One sample of each: a look."
+        yield "1 sample: not conclusive."
     yield NOT_OUTCOMES
 
 
 def _of_breaks(view: EditTestView) -> str:
     told = format.count(view.fixed.rate.n, "break")
     if not view.fixed.rate.n:
-        return "Of no run can be told whether the edit fixes it"
-    seen = f"{view.edited.words} answers against {view.control.words} of control"
-    chance = f"beyond chance ({p_words(view.p)})" if view.rarer else "which may be chance"
+        return "No break could be judged"
+    seen = f"failure in {view.edited.words} edited, {view.control.words} control"
+    chance = f"significant, {p_words(view.p)}" if view.rarer else "not significant"
     if view.fixed.hits:
-        return f"At {view.fixed.hits} of {told} the edit fixes the failure: {seen}, {chance}"
+        return f"Fixed at {view.fixed.hits} of {told}: {seen} ({chance})"
     if all(row.ruling in ("not fixed", "unknown", None) for row in view.runs):
-        return f"The failure is still there at every break that can be told ({seen})"
-    return f"At none of {told} does a test of its own show it fixed; in all: {seen}, {chance}"
+        return f"Not fixed at any judged break: {seen}"
+    return f"No single break tests as fixed, of {told}; in all: {seen} ({chance})"
 
 
 def _of_steps(view: EditTestView) -> str:
     broke, n = view.broke.hits, format.count(view.broke.rate.n, "healthy step")
     if broke:
-        chance = f"beyond chance ({p_words(view.step_p)})"
-        return (
-            f"At {broke} of {n} it acts otherwise,"
-            f" {chance if view.step_p <= ALPHA else 'which in all may be chance'}"
-        )
-    return f"At none of {n} does a test of its own show that it acts otherwise"
+        significant = view.step_p <= ALPHA
+        chance = f"significant, {p_words(view.step_p)}" if significant else "in all not significant"
+        return f"Broke {broke} of {n}: it acts differently ({chance})"
+    return f"No single healthy step tests as broken, of {n}"
 
 
 def p_words(p: float) -> str:
@@ -112,77 +112,77 @@ def basis(view: EditTestView) -> tuple[str, ...]:
 def _basis(view: EditTestView) -> Iterator[str]:
     samples = format.count(view.samples, "sample")
     yield (
-        f"fixed: control shows the failure in more than half of its judged answers, the edit in"
-        f" fewer than half ({samples} an arm), and Fisher's exact test of that run holds at"
-        f" {format.fraction(ALPHA)}; where it does not, inconclusive; where control does not show"
-        " it, or most answers cannot be judged, it cannot be told and counts in no rate"
+        f"fixed: the failure shows in more than half of the judged control samples and in fewer"
+        f" than half of the edited ones ({samples} an arm), and Fisher's exact test of that run is"
+        f" significant at {format.fraction(ALPHA)}, else inconclusive; unknown, and in no rate,"
+        " where control does not show the failure or most samples cannot be judged"
     )
     yield (
-        "broke: control keeps to the recording, the edit mostly departs, and the step's own test"
-        " holds; another action, which need not be a worse one; other words alone are none"
+        "broke: control matches the recording, the edited arm mostly diverges, and the step's own"
+        " test is significant; a different action need not be worse; rewording does not count"
     )
     yield (
-        "the tests are not corrected for their number: expected by chance is how many would be"
-        " called so if the edit did nothing, each step's answers dealt to the arms at random"
+        "the tests are not corrected for their number: “expected by chance” is how many would be"
+        " called so if the edit had no effect, each step's samples assigned to the arms at random"
     )
     if view.rules:
-        yield f"compared by your rules: {'; '.join(map(format.one_line, view.rules))}"
+        yield f"your comparison rules: {'; '.join(map(format.one_line, view.rules))}"
     if view.fixed.rate.n:
         yield f"runs: {_worth(view.fixed, 'run')}"
     if view.broke.rate.n:
         yield f"healthy steps: {_worth(view.broke, 'step')}"
     yield (
-        "intervals: Wilson, 95 %, corrected for tasks (Kish's design effect, Fleiss and Cuzick's"
-        " estimate of how alike runs of one task are)"
+        "intervals: Wilson, 95 %, corrected for tasks (Kish's design effect, intraclass correlation"
+        " by Fleiss and Cuzick)"
     )
 
 
 def _worth(found: Clustered, noun: str) -> str:
-    """How much the things are worth, and the interval as if each stood for itself."""
+    """The effective sample size, and the interval as if all were independent."""
     of = f"{format.count(found.rate.n, noun)} of {format.count(found.groups, 'task')}"
     if found.effective_n >= found.rate.n:
-        return f"{of}, taken for independent"
+        return f"{of}, treated as independent"
     return (
-        f"{of} are worth {found.effective_n:.1f} independent ones"
-        f" (taken for independent: {format.interval(found.alone)})"
+        f"{of}: effective sample size {found.effective_n:.1f}"
+        f" (if independent: {format.interval(found.alone)})"
     )
 
 
 def notices(view: EditTestView) -> tuple[str, ...]:
-    """What a reader must know beside the rates."""
+    """What a reader must know besides the rates."""
     return tuple(_notices(view))
 
 
 def _notices(view: EditTestView) -> Iterator[str]:
     if view.ended is not None:
         done = f"{view.done} of {format.count(view.total, 'step')}"
-        yield f"cut short at {done}: {format.one_line(view.ended)}"
+        yield f"stopped after {done}: {format.one_line(view.ended)}"
     for left in view.left_out:
         yield f"{_runs(left)} left out: {format.one_line(left.why)}"
     for left in view.not_applicable:
         yield f"not applicable to {_runs(left)}: {format.one_line(left.why)}"
     alike = sum(row.like is not None for row in view.runs)
     if alike:
-        runs = f"{format.count(alike, 'run')} {'asks' if alike == 1 else 'ask'}"
-        yield f"{runs} the very same as another: one question to a model"
+        runs = f"{format.count(alike, 'run')} {'has' if alike == 1 else 'have'}"
+        yield f"{runs} the same request as another: called once"
     if view.total and not view.steps:
-        yield "no healthy step is reached by the edit: nothing says what it breaks"
+        yield "the edit reaches no healthy step: what it breaks is not evaluated"
     questions = (row.lacks for row in view.runs if row.like is None)
     lacking = (*questions, *(row.lacks for row in view.steps))
     lacks = [why for why in lacking if why is not None]
     if lacks:
         steps = format.count(len(lacks), "step")
-        yield f"{steps} with fewer answers than wanted: {format.one_line(lacks[0])}"
+        yield f"{steps} with missing samples: {format.one_line(lacks[0])}"
     unjudged = sum(row.unjudged for row in view.runs if row.like is None)
     if unjudged:
         yield (
-            f"of {format.count(unjudged, 'answer')} at the breaks nobody can tell whether the"
-            " failure shows: they count in neither arm"
+            f"{format.count(unjudged, 'sample')} at the breaks could not be judged: counted in"
+            " neither arm"
         )
     if view.samples < FEWEST:
         yield (
-            f"{format.count(view.samples, 'sample')} an arm can decide no run and no step by its"
-            f" own test, whatever they show: that takes {FEWEST}"
+            f"{format.count(view.samples, 'sample')} an arm cannot be significant for a single run"
+            f" or step: that takes {FEWEST}"
         )
     unclear = [
         *(row for row in view.runs if row.ruling == "inconclusive"),
@@ -190,20 +190,19 @@ def _notices(view: EditTestView) -> Iterator[str]:
     ]
     if unclear and view.samples >= FEWEST:
         yield (
-            f"{format.count(len(unclear), 'row')} inconclusive: most answers differ, and the own"
-            " test does not hold; more samples may tell"
+            f"{format.count(len(unclear), 'row')} inconclusive: most samples differ, and the test"
+            " is not significant. Try more samples."
         )
     worse = sum(_is_worse(row) for row in view.runs)
     if worse:
         runs = format.count(worse, "run")
         yield (
-            f"in {runs} control mostly shows no failure and the edit mostly does, by the run's own"
-            " test"
+            f"in {runs} control mostly shows no failure and the edited arm mostly does: significant"
         )
     flawed = sum(row.flawed > 0 for row in view.steps)
     if flawed:
         steps = format.count(flawed, "healthy step")
-        yield f"at {steps} the edit calls what is not offered, or leaves an argument out"
+        yield f"at {steps} the edited arm calls a tool that is not offered, or omits an argument"
 
 
 def _is_worse(row: TestedRun) -> bool:
@@ -218,7 +217,7 @@ def _runs(left: Left) -> str:
 
 
 def arms(row: TestedRun | TestedStep) -> tuple[str, str]:
-    """Control and edited: so many answers of those that can be told."""
+    """Control and edited: so many samples of those that were judged."""
     control, edited = row.control, row.edited
     return (
         control.words if control is not None else format.UNKNOWN,
@@ -239,39 +238,38 @@ def effect_words(row: TestedRun | TestedStep) -> str:
 
 
 def whom(view: EditTestView) -> str:
-    """Who was asked, and where."""
+    """Which models were called, and where."""
     names = ", ".join(format.one_line(label(name)) for name in view.spent.models)
     servers = ", ".join(format.one_line(each) for each in view.spent.servers if each)
     return f"{names} at {servers}" if servers else names
 
 
-def spent(view: EditTestView) -> str:
-    """What was asked and what it cost."""
-    usd = format.usd(view.spent.usd, complete=view.spent.complete)
-    return f"{view.spent.asked} asked, {view.spent.kept} kept, {usd} spent"
+def spent(view: EditTestView, limits: Limits = NO_LIMITS) -> str:
+    """The calls and what they cost."""
+    return spending_line(view.spent.spending, limits)
 
 
 def extent(view: EditTestView, estimate: Estimate) -> str:
-    """What trying would ask, before anything is: steps, arms, samples."""
+    """What testing would call, before it does: steps, arms, samples."""
     runs = format.count(len(view.runs), "run")
     steps = format.count(len(view.steps), "healthy step")
     samples = format.count(view.samples, "sample")
-    stored = f", {format.number(estimate.stored)} answered already" if estimate.stored else ""
+    stored = f", {format.number(estimate.stored)} cached" if estimate.stored else ""
     calls = format.count(estimate.calls, "call")
     return f"{runs} at the break and {steps} × 2 arms × {samples}: {calls}{stored}"
 
 
 def counted_at_breaks(view: EditTestView) -> str:
-    """What is counted at the breaks, and by whose word."""
-    names = dict.fromkeys(row.oracle for row in view.runs if row.oracle is not None)
+    """What is counted at the breaks, and by which detector."""
+    names = dict.fromkeys(row.detector for row in view.runs if row.detector is not None)
     said = ("repeating the recorded action" if name == RECORDED else name for name in names)
     by = "; ".join(map(format.one_line, said))
-    return f"answers that show the failure{f', by {by}' if by else ''}"
+    return f"samples that show the failure{f', by {by}' if by else ''}"
 
 
 def moment(ns: int) -> str:
-    """When a try was finished."""
+    """When a test was finished."""
     return f"{datetime.fromtimestamp(ns / 1e9, UTC):%Y-%m-%d %H:%M} UTC"
 
 
-COUNTED_AT_STEPS = "answers that depart from the recording"
+COUNTED_AT_STEPS = "samples that diverge from the recording"

@@ -1,4 +1,4 @@
-"""An edit tried on a class of runs, as values: what a person wants tried, the steps that come of
+"""An edit tested on a class of runs, as values: what a person wants tested, the steps that come of
 it, and what became of each break and each healthy step.
 """
 
@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from arc_tui.experiments.models import Spending
 from arc_tui.experiments.request import ExperimentRequest
 from arc_tui.views.columns import run_name
 from replay.compare.rules import PLAIN, Rules
@@ -103,7 +104,7 @@ class Share(Struct, frozen=True, kw_only=True):
 
 
 class TestedRun(Struct, frozen=True, kw_only=True):
-    """A run at its break: how many answers of each arm still show the failure, by whose word;
+    """A run at its break: how many samples of each arm still show the failure, by which detector;
     `unjudged` ones are in neither count.
 
     `by` says why this is its break. `ruling` None: not asked yet; `why`, where nothing can be
@@ -119,7 +120,7 @@ class TestedRun(Struct, frozen=True, kw_only=True):
     step: int
     by: str
     ruling: Ruling | None = None
-    oracle: str | None = None
+    detector: str | None = None
     control: Share | None = None
     edited: Share | None = None
     p: float | None = None
@@ -174,7 +175,7 @@ def run_row(case: Case, result: StepResult | None, like: str | None) -> TestedRu
         step=known.step,
         by=known.by,
         ruling=found.ruling,
-        oracle=test.oracle if test is not None else None,
+        detector=test.oracle if test is not None else None,
         control=Share(hits=test.control, n=test.control_n) if test is not None else None,
         edited=Share(hits=test.edited, n=test.edited_n) if test is not None else None,
         p=found.own.p if found.own is not None else None,
@@ -257,14 +258,18 @@ class Left(Struct, frozen=True, kw_only=True):
 
 
 class Spent(Struct, frozen=True, kw_only=True):
-    """What was asked so far, of whom and where, and what it cost."""
+    """The calls so far, of which models and servers, and what they cost."""
 
     models: tuple[str, ...] = ()
     servers: tuple[str, ...] = ()
-    asked: int = 0
-    kept: int = 0
+    calls: int = 0
+    cached: int = 0
     usd: float = 0.0
     complete: bool = True
+
+    @property
+    def spending(self) -> Spending:
+        return Spending(calls=self.calls, cached=self.cached, usd=self.usd, complete=self.complete)
 
 
 class EditTestView(Struct, frozen=True, eq=False, kw_only=True):

@@ -1,4 +1,4 @@
-"""`arc experiment inject-error`: an error put into a run on purpose; does the agent mend it?"""
+"""`arc experiment inject-error`: an error inserted into a run; does the agent correct it?"""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from arc_tui.cli import (
     refuse_unanswered,
     show_estimate,
 )
-from arc_tui.experiments.progress import with_status
+from arc_tui.experiments.models import spending_of
+from arc_tui.experiments.progress import progress_line, spending_line, with_status
 from arc_tui.experiments.request import views_of
 from arc_tui.features.error_injection.run import (
     EMPTY,
@@ -53,13 +54,13 @@ _WIDTH = 64
     "at",
     type=click.IntRange(min=0),
     metavar="STEP",
-    help="The step that gets the error; else 2 or 3, the third or the fourth.",
+    help="The step that gets the error; else step 2 or 3.",
 )
 @click.option(
     "--kind",
     type=click.Choice(_KINDS),
     default="observation",
-    help="A value of a result changed, a call with an argument changed, or an error as result.",
+    help="Change a value of a result, change a call's argument, or return an error.",
 )
 @click.option(
     "--edit",
@@ -67,7 +68,7 @@ _WIDTH = 64
     metavar="FILE|NAME",
     help="Your own error: an edit with one set_observation.",
 )
-@click.option("-k", "samples", type=click.IntRange(1, 100), default=1, help="Samples of an error.")
+@click.option("-k", "samples", type=click.IntRange(1, 100), default=1, help="Samples per error.")
 @click.option(
     "--export",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -89,13 +90,13 @@ def inject_error(
     db: Path | None,
     **options: Any,
 ) -> int:
-    """Put an error into each run and let the agent go on for two answers. Runs no tool.
+    """Insert an error into each run and let the agent continue for two steps. Runs no tool.
 
-    Corrected: it looks again, or says what is so, and does not act on the error. Exit code 0: it
-    can be told of an error; 1: of none.
+    Corrected: it checks again or states the true value, and does not act on the error. Exit code 0:
+    the outcome of an error is known; 2: of none, or unfinished.
     """
     if change is not None and at is not None:
-        raise click.UsageError("--edit names its own step: leave --step out")
+        raise click.UsageError("--edit sets the step: leave --step out")
     with open_store(db) as store:
         request = ErrorInjectionRequest(
             traces=traces,
@@ -118,9 +119,9 @@ def inject_error(
         views = [EMPTY]
         try:
             work = views_of(run_error_injection, store, request)
-            for view in with_status(work, _line, console(err=True)):
+            for view in with_status(work, lambda each: _line(each, request), console(err=True)):
                 views[0] = view
-        except ArcError:  # what is known until then is worth its place on the screen
+        except ArcError:  # what is known by then is shown
             if views[0].rows:
                 _show(views[0], as_json=as_json)
             raise
@@ -129,18 +130,18 @@ def inject_error(
     if export is not None:
         _export(view, export)
     tried = any(row.tried for row in view.rows)
-    refuse_unanswered(wanted=tried, answers=view.asked + view.kept)
-    return 0 if view.recovery.n else 1
+    refuse_unanswered(wanted=tried, answers=view.calls + view.cached)
+    return 0 if view.recovery.n else 2
 
 
-def _line(view: InjectView) -> str:
-    done = len(view.rows) + len(view.left_out)
-    usd = format.usd(view.spent_usd, complete=view.spent_complete)
-    return f"run {done} of {view.total}, {view.asked} asked, {usd}"
+def _line(view: InjectView, request: ErrorInjectionRequest) -> str:
+    started = len(view.rows) + len(view.left_out)
+    spent = spending_of(view)
+    return progress_line("Injecting into run", started - 1, view.total, spent, request.limits)
 
 
 def _export(view: InjectView, file: Path) -> None:
-    """A line for each sample that can be told; the others have no place in the form."""
+    """A line for each sample with a known outcome; the others have no place in the format."""
     told = [
         Injection(run=row.trace, step=row.step, corrected_after=each.after)
         for row in view.rows
@@ -150,10 +151,9 @@ def _export(view: InjectView, file: Path) -> None:
     try:
         file.write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in told))
     except OSError as error:
-        why = f"{file}: cannot be written: {error.strerror}"
-        raise ArcError(why, "name a place that can be") from error
+        raise ArcError(f"cannot write {file}: {error.strerror}", "choose another file") from error
     unknown = sum(len(row.tried) for row in view.rows) - len(told)
-    left = f"; {unknown} that cannot be told left out" if unknown else ""
+    left = f"; left out: {unknown} unknown" if unknown else ""
     click.echo(
         f"wrote {format.count(len(told), 'error')} to {format.one_line(str(file))}{left}", err=True
     )
@@ -167,17 +167,17 @@ def _show(view: InjectView, *, as_json: bool) -> None:
 
 
 def _print(out: Console, view: InjectView) -> None:
-    """The sentence, what a reader must know of it, a row an error, what it rests on."""
+    """The sentence, the notices, a row an error, the evidence."""
     out.print(Text(format.plain(view.sentence), "bold"), soft_wrap=True)
     for notice in view.notices:
         out.print(Text(format.plain(notice), "yellow"), soft_wrap=True)
     if view.rows:
         out.print()
-        head = ["run", "task", "step", "put in", "", "decided by"]
+        head = ["run", "task", "step", "error", "outcome", "evidence"]
         print_table(out, head, [_cells(row) for row in view.rows])
     for left in view.left_out:
         name = format.one_line(left.task or left.trace[:8])
-        said = f"no error in {name} ({left.trace[:8]}): {left.why}"
+        said = f"no error inserted in {name} ({left.trace[:8]}): {left.why}"
         out.print(Text(format.plain(said), "yellow"), soft_wrap=True)
     out.print()
     for line in _footer(view):
@@ -198,7 +198,7 @@ def _cells(row: InjectRow) -> list[Text | str]:
 _MARKS = {
     "corrected": ("✓ corrected", "green"),
     "acted": ("✗ acted on it", "red"),
-    "carried": ("✗ carried on", "red"),
+    "carried": ("✗ continued", "red"),
     "unknown": ("? unknown", "yellow"),
 }
 
@@ -212,19 +212,18 @@ def _outcome(row: InjectRow) -> Text:
         return (
             Text(_MARKS["unknown"][0], "yellow")
             if row.tried
-            else Text(f"{format.UNKNOWN} not asked")
+            else Text(f"{format.UNKNOWN} not evaluated")
         )
     return Text(f"{row.corrected}/{row.decided} corrected", "green" if row.corrected else "red")
 
 
 def _footer(view: InjectView) -> Iterator[str]:
-    spent = format.usd(view.spent_usd, complete=view.spent_complete)
     if view.models:
         yield (
-            f"answered by {', '.join(view.models)} · {format.count(view.k, 'sample')} an error ·"
-            f" {view.asked} asked, {view.kept} kept · spent {spent}"
+            f"model {', '.join(view.models)} · {format.count(view.k, 'sample')} per error ·"
+            f" {spending_line(spending_of(view))}"
         )
     if any(row.tried for row in view.rows):
-        yield "kept for the recovery rate of `arc stats`; --json shows what the agent was shown"
+        yield "counted in the recovery rate of `arc stats`; --json shows the agent's input"
     elif view.rows:
-        yield "--json shows what the agent would be shown"
+        yield "--json shows the agent's input"

@@ -1,4 +1,4 @@
-"""Errors put into runs on purpose, and what the agent did about them: from a request to the views
+"""Errors inserted into runs, and what the agent did about them: from a request to the views
 that the command drains, a row an error.
 """
 
@@ -93,8 +93,8 @@ class InjectView(Struct, frozen=True, eq=False, kw_only=True):
     models: tuple[str, ...]
     k: int
     total: int
-    asked: int = 0
-    kept: int = 0
+    calls: int = 0
+    cached: int = 0
     spent_usd: float = 0.0
     spent_complete: bool = True
     done: bool = False
@@ -221,7 +221,7 @@ class _Work:
             yield self.view()
             stop = trial.run.stop
             if stop is not None and stop.passing:  # a limit, no key: it says nothing of the agent
-                raise ModelRefused(stop.sentence, "the same command asks only what is missing")
+                raise ModelRefused(stop.sentence, "run it again: completed calls are cached")
         recovery.keep(self._store, found)
 
     def _tried(self, trace: Trace, wrong: Wrong, model: Cached, sample: int) -> Trial:
@@ -280,8 +280,8 @@ def build_inject(
         models=models,
         k=samples,
         total=total,
-        asked=spent.asked,
-        kept=spent.kept,
+        calls=spent.calls,
+        cached=spent.cached,
         spent_usd=spent.usd,
         spent_complete=spent.complete,
         done=done,
@@ -307,21 +307,21 @@ def _row(found: Injected, path: tuple[str, ...]) -> InjectRow:
 def _sentence(found: Sequence[Injected], recovery: Rate) -> str:
     """How many errors were corrected, and what the others came to."""
     if not found:
-        return "No error was put in."
+        return "No error inserted."
     counted = Counter(each.outcome for one in found for each in one.tried)
     tried = sum(counted.values())
     if not any(one.model for one in found):
-        return f"{format.count(len(found), 'error')} ready to be put in; nobody was asked."
+        return f"{format.count(len(found), 'error')} ready; no model called."
     if not tried:
-        return "No answer is in yet."
+        return "No response yet."
     said = f"Corrected {counted['corrected']} of {format.count(tried, 'error')} within"
-    said += f" {WINDOW} answers"
+    said += f" {WINDOW} steps"
     if any(len(one.tried) > 1 for one in found):
         said = said.replace("errors", f"trials of {format.count(len(found), 'error')}")
     parts = [
         f"acted on {counted['acted']}" if counted["acted"] else "",
-        f"carried {counted['carried']} on" if counted["carried"] else "",
-        f"{counted['unknown']} cannot be told" if counted["unknown"] else "",
+        f"continued {counted['carried']}" if counted["carried"] else "",
+        f"unknown {counted['unknown']}" if counted["unknown"] else "",
     ]
     said = "; ".join([said, *filter(None, parts)])
     if recovery.value is None:
@@ -331,23 +331,22 @@ def _sentence(found: Sequence[Injected], recovery: Rate) -> str:
 
 
 def _notices(found: Sequence[Injected], told: Sequence[Injected]) -> Iterator[str]:
-    """What a reader must know beside the rate."""
+    """What a reader must know besides the rate."""
     if told and len(told) < TASKS[0]:
         few = format.count(len(told), "error")
-        yield f"{few}: a hint; the article puts errors into {TASKS[0]} to {TASKS[-1]} tasks"
+        yield f"{few}: not conclusive; the article uses {TASKS[0]} to {TASKS[-1]} tasks"
     away = [each for each in found if each.wrong.step not in PLACES]
     if away:
         yield (
-            f"{len(away)} put in at another step than {PLACES[0]} or {PLACES[1]}, where neither"
-            " could take one or you said so"
+            f"{len(away)} inserted at another step than {PLACES[0]} or {PLACES[1]}: neither was"
+            " possible, or --step or --edit set it"
         )
     nobody = sum(not each.model for each in found)
     if nobody:
-        runs = format.count(nobody, "run does", "runs do")
-        yield f"{runs} not say which model answered: --model names one to ask"
+        yield f"model unknown in {format.count(nobody, 'run')}. Try: --model NAME"
     other = sorted({each.model for each in found if each.model and not each.own})
     if other:
         yield (
-            f"{', '.join(other)} is not the recorded model: `arc stats` does not count these"
-            " among the agent's own"
+            f"{', '.join(other)} is not the recorded model: not counted as the agent's own in"
+            " `arc stats`"
         )

@@ -1,4 +1,4 @@
-"""`arc replay --free`: the edited agent runs on from a step, and the tape answers it.
+"""`arc replay --free`: the edited run continues from a step; recorded results answer its calls.
 
 Free runs as `arc replay --free` prints them: the sentence, a row a call, what is missing and how
 to go on, what it rests on.
@@ -27,7 +27,7 @@ from arc_tui.cli import (
     with_database,
     with_options,
 )
-from arc_tui.experiments.progress import with_status
+from arc_tui.experiments.progress import spending_line, with_status
 from arc_tui.experiments.request import FreeRunRequest, ReplayRequest, views_of
 from arc_tui.features.free.run import free_runs, kept_run, run_free_replays
 from arc_tui.features.free.view import (
@@ -39,6 +39,7 @@ from arc_tui.features.free.view import (
     Missed,
     did_words,
     got_words,
+    progress_words,
 )
 from arc_tui.ui import format
 from replay.bundle import BadBundle, write
@@ -56,22 +57,20 @@ F = TypeVar("F", bound=Callable[..., Any])
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 _OPTIONS = (
-    click.option("--free", is_flag=True, help="Let the edited agent run on; the tape answers."),
+    click.option("--free", is_flag=True, help="Continue with the edit; tools are mocked."),
     click.option(
         "--stub",
         "stubs",
         type=_FILE,
         multiple=True,
         metavar="FILE",
-        help="A TOML file with what calls get that nothing answers; kept, repeatable.",
+        help="A TOML file with results for calls without a recorded one; saved, repeatable.",
     ),
+    click.option("--allow-stale", is_flag=True, help="Allow stale results for reads."),
+    click.option("--reads", multiple=True, metavar="TOOL", help="This tool is read-only."),
+    click.option("--writes", multiple=True, metavar="TOOL", help="This tool writes."),
     click.option(
-        "--allow-stale", is_flag=True, help="Answer a read with what it got at another moment."
-    ),
-    click.option("--reads", multiple=True, metavar="TOOL", help="This tool changes nothing."),
-    click.option("--writes", multiple=True, metavar="TOOL", help="This tool changes something."),
-    click.option(
-        "--max-steps", type=click.IntRange(min=1), metavar="N", help="Ask at most N answers."
+        "--max-steps", type=click.IntRange(min=1), metavar="N", help="Run at most N steps."
     ),
 )
 NAMES = ("free", "stubs", "allow_stale", "reads", "writes", "max_steps")
@@ -97,7 +96,9 @@ def free_request(request: ReplayRequest, options: dict[str, Any]) -> FreeRunRequ
     Raises UsageError for what a free run cannot do, BadEdit for a file of stubs.
     """
     if request.resample or request.sampling.schedule != AUTO.schedule:
-        raise click.UsageError("a free run asks one answer after another, and each sample once")
+        raise click.UsageError(
+            "--free runs in sequence and reads the cache: leave --schedule and --no-cache out"
+        )
     levels = request.sampling.levels
     stubs = [each for file in options["stubs"] for each in recorded_results.stubs_from_file(file)]
     return FreeRunRequest(
@@ -119,24 +120,32 @@ def free_request(request: ReplayRequest, options: dict[str, Any]) -> FreeRunRequ
 def _effects(reads: tuple[str, ...], writes: tuple[str, ...]) -> dict[str, Effect]:
     both = sorted(set(reads) & set(writes))
     if both:
-        raise BadEdit(f"{both[0]} cannot both read and write", "a tool that does both writes")
+        raise BadEdit(
+            f"{both[0]}: both --reads and --writes",
+            "a tool that reads and writes counts as --writes",
+        )
     said: dict[str, Effect] = dict.fromkeys(reads, "read")
     return said | dict.fromkeys(writes, "write")
 
 
 def run_free(
-    store: Store, request: FreeRunRequest, *, as_json: bool, bundle: Path | None = None
+    store: Store,
+    request: FreeRunRequest,
+    *,
+    as_json: bool,
+    exit_code: bool = False,
+    bundle: Path | None = None,
 ) -> int:
     """Make the runs and print them.
 
-    Exit code 0: every run finished its turn; 1: one stopped before, with a reason; 2: one was not
-    finished, or there was nothing that could be asked.
+    Exit code 0: every run finished its turn; 2: one stopped before that, or no step could be
+    replayed. With `exit_code` 1: every run finished, and one diverged.
     """
     if request.live:
         quiet = structs.replace(request, live=False)
         refuse_keyless(lambda: list(views_of(run_free_replays, store, quiet)))
     with closing(views_of(run_free_replays, store, request)) as going:
-        found = drained(going, request.samples)
+        found = drained(going, request)
     if bundle is not None:
         bundled(store, found, bundle)
     if as_json:
@@ -145,15 +154,18 @@ def run_free(
         print_runs(console(), found, go_on=continuing(store, request))
     refuse_unfinished(next((run.ended for run in found.runs if run.ended is not None), None))
     refuse_unanswered(wanted=True, answers=sum(len(run.rows) for run in found.runs))
-    return 0 if all(run.status == "finished" for run in found.runs) else 1
+    if any(run.status != "finished" for run in found.runs):
+        return 2
+    return 1 if exit_code and any(run.diverged is not None for run in found.runs) else 0
 
 
-def drained(views: Iterable[FreeView], samples: int) -> FreeRuns:
+def drained(views: Iterable[FreeView], request: FreeRunRequest) -> FreeRuns:
     """The runs to their ends, with a line on stderr where that is a terminal."""
 
     def line(view: FreeView) -> str:
-        of = f"run {view.sample + 1} of {samples}, " if samples > 1 else ""
-        return f"{of}answer {len(view.rows)} of at most {view.limit}"
+        many = request.samples > 1
+        run = f"run {view.sample + 1} of {request.samples} · " if many else ""
+        return f"Replaying {run}{progress_words(view, request.limits)}"
 
     shown = with_status(views, line, console(err=True))
     return free_runs({view.sample: view for view in shown}.values())
@@ -162,13 +174,13 @@ def drained(views: Iterable[FreeView], samples: int) -> FreeRuns:
 def bundled(store: Store, found: FreeRuns, file: Path) -> None:
     """Write the one run with all it rests on to a file."""
     if len(found.runs) != 1:
-        raise BadBundle(f"{file} was not written: a bundle holds one run", "leave -k out")
+        raise BadBundle(f"cannot write {file}: a bundle holds one run", "leave -k out")
     digest = found.runs[0].digest
     if digest is None:
-        raise BadBundle(f"{file} was not written: the run was cut short", "run it to its end")
+        raise BadBundle(f"cannot write {file}: the run is unfinished", "run it to its end")
     core, terms = kept_run(store, digest)
     write(store, core, file, terms)
-    click.echo(f"wrote {file}; `arc bundle verify {file}` runs it again", err=True)
+    click.echo(f"wrote {file}. Try: arc bundle verify {file}", err=True)
 
 
 # --- going on
@@ -220,7 +232,7 @@ RESULT = 72
 STUBS = "stubs.toml"
 """The file that the command to go on reads; any other name will do."""
 
-_STYLES = {"same": "", "left": "yellow", "unclear": "magenta", "own": "cyan"}
+_STYLES = {"same": "", "diverged": "yellow", "unclear": "magenta", "own": "cyan"}
 
 
 def print_runs(out: Console, found: FreeRuns, *, go_on: Sequence[str]) -> None:
@@ -237,14 +249,14 @@ def print_runs(out: Console, found: FreeRuns, *, go_on: Sequence[str]) -> None:
     if missing:
         _print_stubs(out, missing, go_on)
     if any(run.status == "stale" for run in found.runs):
-        words = "or take what was recorded at another moment, marked as stale:"
+        words = "or allow stale results:"
         _print_command(out, words, [*go_on, "--allow-stale"])
     out.print()
     out.print(UNCHECKED, style="dim")
 
 
 def _alike(runs: Sequence[FreeView]) -> list[list[FreeView]]:
-    """Runs that did the same, were answered alike and ended alike, the largest group first."""
+    """Runs with the same actions, tool results and ends, the largest group first."""
     groups: dict[tuple[object, ...], list[FreeView]] = {}
     for run in runs:
         said = tuple((row.mark, *map(str, _cells(row))) for row in run.rows)
@@ -260,7 +272,7 @@ def _print_run(out: Console, alike: Sequence[FreeView]) -> None:
     if run.rows:
         out.print()
         lines = [line for row in run.rows for line in _lines(row)]
-        print_table(out, ["", "step", "did", "was answered", "recorded there"], lines)
+        print_table(out, ["", "step", "action", "tool result", "recorded action"], lines)
     for missed in run.stop.missed if run.stop is not None else ():
         out.print()
         _print_nearest(out, missed)
@@ -287,15 +299,15 @@ def _lines(row: FreeRow) -> Iterator[list[Text | str]]:
 
 
 def _print_nearest(out: Console, missed: Missed) -> None:
-    out.print(Text(f"nothing answers {format.one_line(missed.phrase)}: {missed.why}"))
+    out.print(Text(f"No recorded result for {format.one_line(missed.phrase)}: {missed.why}"))
     if not missed.near:
-        out.print("the recording holds no call that was answered", style="dim")
+        out.print("the recording has no tool result", style="dim")
         return
     out.print("nearest recorded calls", style="dim")
     for near in missed.near:
         differs = format.one_line(near.differs)
-        result = format.cut(format.one_line(near.text), RESULT) or "an empty text"
-        error = "an error: " if near.is_error else ""
+        result = format.cut(format.one_line(near.text), RESULT) or "(empty)"
+        error = "error: " if near.is_error else ""
         out.print(Text(f"  step {near.step}  {_short(near.phrase)}"), soft_wrap=True)
         out.print(Text(f"          {differs}", "dim"), soft_wrap=True)
         out.print(Text(f"          {error}{result}", "dim"), soft_wrap=True)
@@ -317,20 +329,20 @@ def _missing(runs: Sequence[FreeView]) -> list[Missed]:
 def _print_stubs(out: Console, missing: Sequence[Missed], go_on: Sequence[str]) -> None:
     """Stubs to paste, as a TOML file, and the command that uses it."""
     out.print()
-    out.print(f"write what it would have got into {STUBS}, for example from here:", style="dim")
+    out.print(f"write the tool result into {STUBS}, for example:", style="dim")
     for each in missing:
         if each.draft is None:
             continue
         out.print()
         out.print(Text(f"# {_origin(each)}", "yellow"), soft_wrap=True)
         out.print(Text(stubs_to_toml([each.draft]).rstrip("\n")), soft_wrap=True)
-    _print_command(out, "then go on:", [*go_on, "--stub", STUBS])
+    _print_command(out, "then continue:", [*go_on, "--stub", STUBS])
 
 
 def _origin(missed: Missed) -> str:
     if not missed.drafted_from:
-        return "this tool was never answered in the recording: write what it would have said"
-    return f"the result is that of {format.one_line(missed.drafted_from)}: make it true here"
+        return "no recorded result of this tool: write one"
+    return f"result copied from {format.one_line(missed.drafted_from)}: adapt it to this call"
 
 
 def _print_command(out: Console, words: str, command: Sequence[str]) -> None:
@@ -345,18 +357,17 @@ def _print_command(out: Console, words: str, command: Sequence[str]) -> None:
 def _figures(run: FreeView) -> Iterator[str]:
     if run.ranks:
         counts = ", ".join(f"{number} {rank}" for rank, number in run.ranks.items())
-        yield f"answered by the tape: {counts}"
-    yield from dict.fromkeys(f"lost on the way: {loss}" for row in run.rows for loss in row.losses)
+        yield f"tool results: {counts}"
+    yield from dict.fromkeys(f"lost: {loss}" for row in run.rows for loss in row.losses)
     server = f" at {run.server}" if run.server else ""
     weakest = run.fidelity.value if run.fidelity is not None else format.UNKNOWN
     masked = f", {run.masked} masked" if run.masked else ""
     yield (
-        f"model {run.model}{server} · fidelity at worst {weakest}{masked}"
-        f" · {run.spent.asked} asked, {run.spent.kept} kept"
-        f" · spent {format.usd(run.spent.usd, complete=run.spent.complete)}"
+        f"model {run.model}{server} · lowest fidelity {weakest}{masked}"
+        f" · {spending_line(run.spent)}"
     )
-    yield f"compared by rules v{VERSION}; at most {run.limit} answers"
-    yield f"digest {run.digest}" if run.digest is not None else "not kept: no digest"
+    yield f"comparison rules v{VERSION}; at most {run.limit} steps"
+    yield f"digest {run.digest}" if run.digest is not None else "not saved: no digest"
 
 
 def _short(phrase: str) -> str:

@@ -69,7 +69,7 @@ def run_free_replays(
 
 
 def _actor(request: FreeRunRequest, trace: Trace) -> str | None:
-    """Who acts, None where nobody is named."""
+    """The model of the run, None where none is known."""
     edited = request.edit.model if request.edit is not None else None
     return request.model or edited or default_name(trace)
 
@@ -85,7 +85,7 @@ def kept_run(store: Store, digest: str) -> tuple[FreeCore, Terms]:
 
 
 def estimate_cost(store: Store, request: FreeRunRequest) -> FreeRunEstimate:
-    """What to say before the first live call. Asks nothing.
+    """What to show before the first live call. Asks nothing.
 
     Raises as `run_free_replays` does before it asks.
     """
@@ -162,7 +162,7 @@ class _FreeRuns:
 
 
 def free_runs(views: Iterable[FreeView]) -> FreeRuns:
-    """The runs together: of one, its own sentence, and that one run is a look."""
+    """The runs together: of one, its own sentence, and that one run is not conclusive."""
     runs = tuple(views)
     alone = len(runs) == 1
     said = f"{runs[0].sentence} {ONE_RUN}" if alone else runs_sentence(runs)
@@ -200,7 +200,7 @@ def free_view(
         sample=made.sample,
         allow_stale=made.allow_stale,
         limit=made.limit,
-        road=sum(s.thread == made.thread and s.index >= made.start for s in trace.steps),
+        recorded_steps=sum(s.thread == made.thread and s.index >= made.start for s in trace.steps),
         sentence=run_sentence(made),
         rows=rows,
         stop=_stop(made.stop) if made.stop is not None else None,
@@ -240,7 +240,7 @@ def _row(
 def _mark(against: Difference | None) -> Mark:
     if against is None:
         return "own"
-    return "same" if against.same else "left" if against.departs else "unclear"
+    return "same" if against.same else "diverged" if against.departs else "unclear"
 
 
 def _got(found: Found, stubs: Mapping[str, Stub]) -> Got:
@@ -306,7 +306,7 @@ def _place(near: Near) -> str:
         f"{each.path} {shown(each.before)}" if each.change != "extra" else f"no {each.path}"
         for each in changed
     )
-    other = ", ".join(given) if changed else "the same call at another moment"
+    other = ", ".join(given) if changed else "the same call, stale"
     return f"step {near.recorded.step}, for {other}"
 
 

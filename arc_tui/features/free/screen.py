@@ -1,9 +1,9 @@
-"""The free screen: the edited agent runs on from a step, and the tape answers it.
+"""The free screen: the edited run continues from a step; recorded results answer its calls.
 
 The path at the left, one answer in full at the right. It runs as soon as it is opened, on stored
 answers and local models; a server is asked only under a limit that a person gives, which holds
 for as long as the screen is open. No tool is run: what is not recorded, a person writes in a
-box, as what the call would have got.
+box, as the result of the call.
 """
 
 from __future__ import annotations
@@ -52,11 +52,10 @@ from replay.errors import OfflineMiss
 from replay.free.recorded_results import Stub
 from replay.store.handle import Store
 
-ALLOW, LEAVE = "take it, marked as stale", "leave it: the run stops there"
+ALLOW, LEAVE = "allow stale results", "stop here"
 STALE_WORDS = (
-    "The calls that may write were others before this moment than in the recording, so what was"
-    " recorded then may not be what the tool would say. Only reads are answered so; a write never"
-    " is."
+    "Other calls that may write came before this one than in the recording, so the recorded"
+    " result may be out of date. Stale results are served to reads only, never to writes."
 )
 
 
@@ -65,8 +64,8 @@ class FreeScreen(ExperimentScreen[FreeState]):
 
     CSS_PATH = "screen.tcss"
     HELP = "a free run"
-    MODEL_QUESTION = "which model acts?"
-    MISS_HINT = "‹free.run› runs again, and asks what that may cost"
+    MODEL_QUESTION = "which model?"
+    MISS_HINT = "‹free.run› run again with a limit"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
 
     BINDINGS = [
@@ -189,8 +188,8 @@ class FreeScreen(ExperimentScreen[FreeState]):
         if self.request.allow_stale:
             self.change_request(allow_stale=False)
             return
-        choices = [Option(ALLOW, "the run goes on"), Option(LEAVE, "")]
-        box = AskBox("an answer of another moment?", STALE_WORDS, choices=choices)
+        choices = [Option(ALLOW, "the run continues; results are marked stale"), Option(LEAVE, "")]
+        box = AskBox("allow stale results?", STALE_WORDS, choices=choices)
         self.app.push_screen(box, self._allow)
 
     def _allow(self, answer: str | None) -> None:
@@ -244,7 +243,7 @@ class FreeScreen(ExperimentScreen[FreeState]):
     def action_copy(self) -> None:
         text = document_text(self.page.document)
         self.app.copy_to_clipboard(text)
-        self.say(f"{self.page.border_title} copied as text, {len(text)} characters")
+        self.say(f"copied {self.page.border_title}: {format.count(len(text), 'character')}")
 
     def leave(self) -> None:
         if self.focused is self.page:
@@ -256,13 +255,13 @@ class FreeScreen(ExperimentScreen[FreeState]):
 def _title(row: FreeRow | None, state: FreeState) -> str:
     """What is shown in full."""
     if row is None:
-        return "the end of the run" if state.view.stop is not None else ""
-    return f"step {row.step}" if row.step is not None else f"answer {row.index}"
+        return "end of the run" if state.view.stop is not None else ""
+    return f"step {row.step}" if row.step is not None else f"response {row.index}"
 
 
-UNHEARD = "This tool was never answered in the recording: write what it would have said."
-STILL = "This is still all from"
-AGAIN = "‹stub.take› again takes it as it is."
+NEVER_RECORDED = "No recorded result of this tool: write one."
+UNCHANGED = "Still unchanged, from"
+AGAIN = "‹stub.take› again accepts it as it is."
 
 
 class StubBox(ModalScreen[Stub | None]):
@@ -299,13 +298,13 @@ class StubBox(ModalScreen[Stub | None]):
                 yield Static(Text(self._call))
             yield Static(Text(self._whence), id="whence")
             yield PromptArea(id="result")
-            yield Tick("space: it is an error", self._stub.is_error, compact=True)
+            yield Tick("the result is an error", self._stub.is_error, compact=True)
             take, leave = key_of(self, "stub.take"), key_of(self, "stub.leave")
-            keys = f"{take} goes on with it   tab next   {leave} leaves"
+            keys = f"{take} accept   tab next   space toggle   {leave} cancel"
             yield Static(Text(keys), id="keys")
 
     def on_mount(self) -> None:
-        title = f"a stub: what {format.one_line(self._stub.tool)} would have said"
+        title = f"stub: result of {format.one_line(self._stub.tool)}"
         self.query_one("#stub").border_title = Text(title)
         self.area.open("result", self._stub.result)
         self.area.focus()
@@ -319,18 +318,18 @@ class StubBox(ModalScreen[Stub | None]):
     def _whence(self) -> str:
         """Where the text in the editor comes from."""
         if self._yours:
-            return "This is what you wrote."
+            return "Your stub."
         if not self._origin:
-            return UNHEARD
-        return f"The text is from {format.one_line(self._origin)}: make it true of this call."
+            return NEVER_RECORDED
+        return f"Copied from {format.one_line(self._origin)}: adapt it to this call."
 
     def action_take(self) -> None:
-        """Keep it; what another call got, only when that is said twice."""
+        """Keep it; the result of another call only when it is accepted twice."""
         as_it_is = self.area.text == as_edited(self._stub.result)
         if as_it_is and self._origin and not self._warned:
             self._warned = True
             again = write_keys(self, AGAIN)
-            self.whence.update(Text(f"{STILL} {format.one_line(self._origin)}: {again}"))
+            self.whence.update(Text(f"{UNCHANGED} {format.one_line(self._origin)}: {again}"))
             return
         result = self._stub.result if as_it_is else self.area.text
         self.dismiss(structs.replace(self._stub, result=result, is_error=self.tick.value))

@@ -1,8 +1,8 @@
-"""A free run as a person reads it: what it did answer by answer, what each call got, why it is
-over, and what is nearest to a call that nothing answers; and what it came to, in sentences.
+"""A free run as a person reads it: its actions, what each call got, why it is over, and what is
+nearest to a call without a recorded result; and what it came to, in sentences.
 
-It is never called a result of the recording: from the road on it is the edited agent's own, and
-how it would have ended nobody checked.
+It is never called a result of the recording: after the divergence it is the edited agent's own,
+and its outcome is not evaluated.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from arc_tui.experiments.models import NOTHING_SPENT, Spending
-from arc_tui.experiments.progress import resting
+from arc_tui.experiments.progress import resting, spent_so_far
 from arc_tui.experiments.request import CostEstimate
 from arc_tui.ui import format
 from replay.action import Act
+from replay.budget import Limits
 from replay.compare.actions import Difference
 from replay.effects import By
 from replay.free.recorded_results import Rank, Stub
@@ -26,16 +27,16 @@ from replay.locked.estimate import Estimate
 from replay.models import protocol
 from replay.trace import Effect, Level
 
-Mark: TypeAlias = Literal["same", "left", "unclear", "own"]
-"""Where an answer stands: `same` on the road, the recorded action again; `left` it left the road
-there, `unclear` too, though nobody can tell whether it acts otherwise; `own` after that, or after
-the end of the recording."""
+Mark: TypeAlias = Literal["same", "diverged", "unclear", "own"]
+"""How a response compares: `same`, the recorded action again; `diverged` there, `unclear` too,
+though comparing cannot tell whether it acts otherwise; `own` after that, or after the end of the
+recording."""
 
 MARKS: dict[Mark, str] = {
     "same": "· same",
-    "left": "≠ left",
-    "unclear": "? left",
-    "own": "→ its own",
+    "diverged": "≠ diverged",
+    "unclear": "? unclear",
+    "own": "→ new",
 }
 
 
@@ -43,8 +44,8 @@ class Got(Struct, frozen=True, kw_only=True):
     """What a call got: an observation of rank `rank`, or none (`text` None) and `why`.
 
     `step` is where it was recorded, `stub` the one that was used; `guesses` are the tools that it
-    rests on a guess of that they read. `effect` is what the tool does
-    to the world, `by` who says so.
+    rests on a guess of that they read. `effect` is whether the tool
+    reads or writes, `by` how that is known.
     """
 
     call: Act
@@ -61,8 +62,8 @@ class Got(Struct, frozen=True, kw_only=True):
 
 
 class FreeRow(Struct, frozen=True, kw_only=True):
-    """One answer. `step` is the recorded step it stands in for, None off the road; `recorded` what
-    was done there, `why` how this differs."""
+    """One response. `step` is the recorded step it stands in for, None after the divergence;
+    `recorded` what was done there, `why` how this differs."""
 
     index: int
     mark: Mark
@@ -93,10 +94,10 @@ class NearCall(Struct, frozen=True, kw_only=True):
 
 
 class Missed(Struct, frozen=True, kw_only=True):
-    """A call that nothing answers, and the recorded ones nearest to it.
+    """A call without a recorded result, and the recorded ones nearest to it.
 
     `draft` is a stub to start from, None where no stub can answer; its result is that of the call
-    that `drafted_from` names, "" where this tool was never heard.
+    that `drafted_from` names, "" where there is no result of this tool.
     """
 
     call: Act
@@ -119,11 +120,11 @@ class FreeStop(Struct, frozen=True, kw_only=True):
 class FreeView(Struct, frozen=True, eq=False, kw_only=True):
     """Everything the free screen draws and `arc replay --free` prints of one run.
 
-    `stop` is None while it goes on; `limit` is how often it may be asked. `road` counts the
-    recorded steps from `start` on. `ranks` counts the observations it was answered with,
+    `stop` is None while it goes on; `limit` is how often it may be asked. `recorded_steps`
+    counts those from `start` on. `ranks` counts the observations it was answered with,
     `guessed` those of them that rest on a guess of what tools do.
-    `fidelity` is the worst of a request that was asked, `masked` counts values in them that nobody
-    saw. `digest` is there at the end of a run that is kept.
+    `fidelity` is the worst of a request that was asked, `masked` counts redacted values in
+    them. `digest` is there at the end of a run that is kept.
     """
 
     trace: str
@@ -135,7 +136,7 @@ class FreeView(Struct, frozen=True, eq=False, kw_only=True):
     sample: int
     allow_stale: bool
     limit: int
-    road: int
+    recorded_steps: int
     sentence: str
     rows: tuple[FreeRow, ...] = ()
     stop: FreeStop | None = None
@@ -157,9 +158,9 @@ class FreeView(Struct, frozen=True, eq=False, kw_only=True):
         return self.stop.sentence if self.stop is not None and self.stop.passing else None
 
     @property
-    def left(self) -> FreeRow | None:
-        """The answer at which it left the road."""
-        return next((row for row in self.rows if row.mark in ("left", "unclear")), None)
+    def diverged(self) -> FreeRow | None:
+        """The response at which it diverged."""
+        return next((row for row in self.rows if row.mark in ("diverged", "unclear")), None)
 
     @property
     def missed(self) -> Missed | None:
@@ -178,7 +179,7 @@ NO_RUN = FreeView(
     sample=0,
     allow_stale=False,
     limit=0,
-    road=0,
+    recorded_steps=0,
     sentence="",
 )
 
@@ -196,7 +197,7 @@ class FreeRuns(Struct, frozen=True, eq=False, kw_only=True):
 def did_words(row: FreeRow) -> str:
     """What an answer did, on one line: its calls, else its words."""
     speaks = row.text and not row.calls
-    return f"says: {format.one_line(row.text)}" if speaks else format.one_line(row.phrase)
+    return f"text: {format.one_line(row.text)}" if speaks else format.one_line(row.phrase)
 
 
 def got_words(got: Got) -> str:
@@ -205,47 +206,53 @@ def got_words(got: Got) -> str:
         return got.rank if got.rank in ("miss", "stale") else "not recorded"
     guessed = ", guessed" if got.guesses and got.rank != "guessed" else ""
     place = f", step {got.step}" if got.step is not None else ""
-    return f"{got.rank}{guessed}{place}{', an error' if got.is_error else ''}"
+    return f"{got.rank}{guessed}{place}{', error' if got.is_error else ''}"
+
+
+def progress_words(view: FreeView, limits: Limits) -> str:
+    """`step 3 of at most 29 · $0.03 of $0.50`."""
+    place = f"step {min(len(view.rows) + 1, view.limit)} of at most {view.limit}"
+    return f"{place} · {spent_so_far(view.spent, limits)}"
 
 
 # --- a run in sentences
 
-UNCHECKED = "Whether such a run would have passed nobody checked."
+UNCHECKED = "Outcome not evaluated."
 """Stands under every free run."""
 
-ONE_RUN = "One run: a look."
+ONE_RUN = "1 sample: not conclusive."
 
 RANKS: dict[Rank, str] = {
-    "exact": "recorded for this call, at this moment",
+    "exact": "recorded for this call, with the same writes before it",
     "edited": "recorded for this call, changed by your edit",
     "stub": "your stub",
-    "guessed": "recorded for this call, at this moment if the calls before it are reads",
-    "reused": "recorded for this call, given once more",
-    "stale": "recorded for this call, at another moment",
-    "miss": "nothing answers it",
+    "guessed": "recorded for this call, if the calls before it are reads",
+    "reused": "recorded for this call, served once more",
+    "stale": "recorded for this call, with other writes before it",
+    "miss": "no recorded result",
 }
 """What a rank means."""
 
 BY: dict[By, str] = {
-    "yours": "you say so",
-    "annotated": "as annotated",
-    "known": "a known tool",
-    "arguments": "as its arguments say",
-    "guessed": "a guess from its name",
-    "unknown": "nobody says whether",
+    "yours": "set by you",
+    "annotated": "annotated",
+    "known": "known tool",
+    "arguments": "by its arguments",
+    "guessed": "guessed from its name",
+    "unknown": "unknown",
 }
-"""Who says what a tool does to the world."""
+"""How it is known whether a tool reads or writes."""
 
 _STOPPED: dict[Status, str] = {
     "finished": "finished",
-    "user": "stopped before the user's next words",
-    "miss": "stopped at a miss",
-    "stale": "stopped where only a stale answer is left",
-    "masked": "stopped at a masked value",
-    "cut": "stopped at an answer that is not whole",
-    "refused": "stopped at a request that was refused",
-    "cap": "stopped at its limit of answers",
-    "going": "is not over",
+    "user": "stopped before the next user message",
+    "miss": "stopped: no recorded result",
+    "stale": "stopped: only a stale result",
+    "masked": "stopped: masked value",
+    "cut": "stopped: truncated response",
+    "refused": "stopped: request refused",
+    "cap": "stopped: step limit",
+    "going": "unfinished",
 }
 
 
@@ -253,7 +260,7 @@ def run_sentence(made: FreeRun) -> str:
     """What the run came to, or came to so far."""
     path = _path_sentence(made)
     if made.stop is None:
-        return f"So far: {path[:1].lower()}{path[1:]}" if path else "Asking the first answer."
+        return f"So far: {path[:1].lower()}{path[1:]}" if path else "Replaying the first step."
     return " ".join(filter(None, (path, made.stop.sentence, _guessed(made))))
 
 
@@ -273,24 +280,24 @@ def _path_sentence(made: FreeRun) -> str:
     left = next((e for e in answered if e.against is not None and not e.against.same), None)
     same = sum(1 for each in answered if each.against is not None and each.against.same)
     own = sum(1 for each in answered if each.against is None)
-    beyond = f", and gave {format.count(own, 'more answer')}" if own else ""
+    beyond = f", then {format.count(own, 'new step')}" if own else ""
     if left is not None and left.against is not None:
-        return f"It left the recorded road at step {left.step}{_how(left.against)}{beyond}."
+        return f"Diverged at step {left.step}{_how(left.against)}{beyond}."
     if own:
-        return f"It did what was recorded to the end of the recording{beyond}."
+        return f"Same as recorded to the end of the recording{beyond}."
     if not same:
         return ""
     if same == 1:
-        return f"It did what was recorded at step {answered[-1].step}."
-    return f"It did what was recorded at {same} steps, to step {answered[-1].step}."
+        return f"Same as recorded at step {answered[-1].step}."
+    return f"Same as recorded at {same} steps, to step {answered[-1].step}."
 
 
 def _how(against: Difference) -> str:
     if against.departs:
         return f": {format.one_line(against.brief)}"
     if against.reworded:
-        return ", speaking in other words"
-    return f", as far as anyone can tell ({format.one_line(against.brief)})"
+        return ": reworded"
+    return f" (unclear: {format.one_line(against.brief)})"
 
 
 def run_notices(made: FreeRun) -> Iterator[str]:
@@ -298,34 +305,30 @@ def run_notices(made: FreeRun) -> Iterator[str]:
     ranks = made.ranks
     if stale := ranks.get("stale"):
         yield (
-            f"{format.count(stale, 'call')} got what was recorded at another moment (stale): by"
-            " then it may have been otherwise."
+            f"{format.count(stale, 'call')} got a stale result: the recorded one may be out of"
+            " date."
         )
     if made.guesses:
         said = " ".join(f"--reads {format.one_line(tool)}" for tool in made.guesses)
-        yield f"To say that these tools change nothing: {said}; of one that does: --writes TOOL."
+        yield f"Mark these tools as read-only: {said}; or as writing: --writes TOOL."
     if stubs := ranks.get("stub"):
-        yield f"{format.count(stubs, 'call')} got what you wrote ({_stubs(stubs)})."
+        yield f"{format.count(stubs, 'call')} got a stub."
     if made_up := [each for each in made.writes if not each.recorded]:
         named = ", ".join(dict.fromkeys(format.one_line(each.call.tool) for each in made_up))
         yield (
-            f"It made {format.count(len(made_up), 'call')} that may write and that the recording"
-            f" did not make there ({named}); no tool was run."
+            f"{format.count(len(made_up), 'new call')} that may write ({named}), not in the"
+            " recording; no tool was run."
         )
     if made.status == "stale" or stale:
         for tool, by in {each.call.tool: each.by for each in made.writes}.items():
             if by in ("guessed", "unknown"):
                 name = format.one_line(tool)
-                yield f"{name} counts as writing ({BY[by]}): --reads {name} says that it reads."
-
-
-def _stubs(number: int) -> str:
-    return "a stub" if number == 1 else "stubs"
+                yield f"{name} counts as writing ({BY[by]}). Try: --reads {name}"
 
 
 def runs_sentence(runs: Sequence[FreeView]) -> str:
-    """How several runs ended, and where they left the road: `3 of 5 finished, 2 stopped at a miss
-    at step 6`."""
+    """How several runs ended, and where they diverged: `3 of 5 finished, 2 stopped: no recorded
+    result at step 6`."""
     if not runs:
         return ""
     ends = Counter((_STOPPED[run.status], _where(run)) for run in runs)
@@ -341,42 +344,39 @@ def _where(run: FreeView) -> str:
     if run.status in ("finished", "user") or not run.rows:
         return ""
     last = run.rows[-1]
-    return f" at step {last.step}" if last.step is not None else f" at answer {last.index}"
+    return f" at step {last.step}" if last.step is not None else f" at response {last.index}"
 
 
 def _leaving(runs: Sequence[FreeView]) -> str:
-    left = Counter(run.left.step for run in runs if run.left is not None)
+    left = Counter(run.diverged.step for run in runs if run.diverged is not None)
     if not left:
-        return "none left the recorded road"
+        return "none diverged"
     several = len(left) > 1
     places = ", ".join(
         f"step {step}" + (f" ({n})" if several else "") for step, n in left.most_common()
     )
-    return f"{left.total()} left the recorded road at {places}"
+    return f"{left.total()} diverged at {places}"
 
 
 # --- before anything is asked
 
 
 class FreeRunEstimate(CostEstimate, frozen=True, eq=False, kw_only=True):
-    """What a free run of a server's model may come to. How often it will ask nobody knows: at most
-    `most` times a run; `as_recorded` is what its recorded steps would ask and cost, all afresh."""
+    """What a free run of a server's model may come to. It makes at most `most` calls a run;
+    `as_recorded` is what its recorded steps would take, none of them cached."""
 
     most: int
     as_recorded: Estimate
 
     def question(self) -> str:
         found = self.as_recorded
-        money = (
-            "no price is known for it" if found.usd is None else f"about {format.usd(found.usd)}"
-        )
+        money = "price unknown" if found.usd is None else f"about {format.usd(found.usd)}"
         whom = " and ".join(map(format.one_line, self.models))
         return (
-            f"{whom} has not answered all of this yet. How often it will be"
-            f" asked nobody knows: at most {format.count(self.most, 'time')}. The recording, asked"
-            f" again from here, is {format.count(found.calls, 'call')},"
-            f" {format.tokens(found.input_tokens)} tokens in,"
+            f"Not all responses of {whom} are cached. Number of calls unknown: at most"
+            f" {format.number(self.most)}. Replaying the recording from here takes"
+            f" {format.count(found.calls, 'call')}, {format.tokens(found.input_tokens)} tokens in,"
             f" {format.tokens(found.output_tokens)} out: {money}.\n"
-            f"They go to {protocol.address(protocol.server_url())}. Answers are kept and never paid"
-            " for twice."
+            f"Server: {protocol.address(protocol.server_url())}. Responses are cached and never"
+            " paid for twice."
         )

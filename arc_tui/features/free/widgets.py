@@ -15,9 +15,9 @@ from typing_extensions import override
 
 from arc_tui.experiments.call_blocks import call_blocks
 from arc_tui.experiments.models import Spending
-from arc_tui.experiments.progress import ExperimentState, Phase, as_sentence
+from arc_tui.experiments.progress import ExperimentState, Phase, as_sentence, spending_line
 from arc_tui.experiments.request import FreeRunRequest
-from arc_tui.experiments.screen import ExperimentHead, spent_words
+from arc_tui.experiments.screen import ExperimentHead
 from arc_tui.features.free.view import (
     BY,
     MARKS,
@@ -33,6 +33,7 @@ from arc_tui.features.free.view import (
     NearCall,
     did_words,
     got_words,
+    progress_words,
 )
 from arc_tui.ui import format
 from arc_tui.ui.document import INDENT, Block, Document, HintBlock, Item, value
@@ -74,21 +75,21 @@ class FreeState(ExperimentState, frozen=True, eq=False, kw_only=True):
             return as_sentence(self.trouble.message)
         if self.phase == "stopped":
             so_far = self.view.sentence if self.view.rows else ""
-            return f"Stopped; what was answered is kept. {so_far}".rstrip()
+            return f"Stopped. Completed calls are saved. {so_far}".rstrip()
         if self.running or self.view.stop is None:
-            return self.view.sentence or "Asking the first answer."
+            return self.view.sentence or "Replaying the first step."
         return f"{self.view.sentence} {ONE_RUN}"
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What stands against it, and what is allowed that is not by itself."""
+        """Warnings, and what is allowed that is not by default."""
         return tuple(self._notices())
 
     def _notices(self) -> Iterator[str]:
         if self.trouble is not None and self.trouble.hint:
             yield self.trouble.hint
         if self.request.allow_stale:
-            yield "Answers of another moment are allowed (‹free.stale› takes that back)."
+            yield "Stale results are allowed; ‹free.stale› disallow."
         yield from self.view.notices
 
 
@@ -101,58 +102,57 @@ def next_steps(state: FreeState) -> Iterator[str]:
     if stop is None:
         return
     if state.view.missed is not None:
-        yield "‹free.stub› writes what it would have got, in a stub; the run goes on at once"
+        yield "‹free.stub› write a stub; the run then continues"
     elif stop.missed:
-        yield "no stub answers this: the recorded road has this call, and the edit forbids it"
+        yield "no stub is possible: this call is recorded, and the edit forbids it"
     if stop.status == "stale":
-        yield "‹free.stale› takes what was recorded at another moment, marked as stale"
+        yield "‹free.stale› allow stale results"
     if stop.passing:
-        yield "‹free.run› runs again, and asks what that may cost"
+        yield "‹free.run› run again with a limit"
     match stop.status:
-        case "finished" if state.view.left is None:
+        case "finished" if state.view.diverged is None:
             yield (
-                "‹free.model› lets another model act;"
-                " the replay screen (‹trace.edit:e› on a run) tries an edit"
+                "‹free.model› choose another model; ‹trace.edit:e› on a run replays it with an edit"
             )
         case "user":
-            yield "what the user would have said to this, only a new run of the agent tells"
+            yield "the next user message is unknown: run the agent again"
         case "cap":
-            yield "arc replay --free --max-steps N lets it go further"
+            yield "Try: arc replay --free --max-steps N"
         case "cut" | "refused" if not stop.passing:
-            yield "‹free.run› comes to the same: the answer is kept; another edit may go further"
+            yield "‹free.run› gives the same: the response is cached. Try another edit."
         case _:
             pass
-    yield "one run is a look: arc replay --free -k 5 makes five"
+    yield "1 sample: not conclusive. Try: arc replay --free -k 5"
 
 
 def left_of(limits: Limits, spent: Spending) -> Limits | None:
     """What is left of a limit in money or calls, None where that is nothing."""
     usd = None if limits.usd is None else limits.usd - spent.usd
-    calls = None if limits.calls is None else limits.calls - spent.asked
+    calls = None if limits.calls is None else limits.calls - spent.calls
     gone = any(each is not None and each <= 0 for each in (usd, calls))
     return None if gone or not limits.any else Limits(usd=usd, calls=calls)
 
 
 # --- the path
 
-MARK = 9
+MARK = 10
 STEP = 5
 GAP = 2
 MOST_GOT = 26
 """Cells that what was answered takes at most."""
 
-GOT = "was answered"
+GOT = "tool result"
 STOPPED, ENDED = "■ stopped", "● ended"
 
 
 class FreePath(RowList):
-    """The answers of a run; where it is over, a last row that says why."""
+    """The steps of a run; where it is over, a last row with the reason."""
 
     HELP = "the path"
     HEAD = 1
     STYLES = {
         "same": "$quiet",
-        "left": "bold $warning",
+        "diverged": "bold $warning",
         "unclear": "bold $secondary",
         "own": "$primary",
         "stopped": "bold $bad",
@@ -173,7 +173,7 @@ class FreePath(RowList):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.border_title = "what it did"
+        self.border_title = "steps"
         self._got_width = 0
 
     @property
@@ -203,7 +203,7 @@ class FreePath(RowList):
         del line
         did = self._did_width(width)
         got = GOT if self._got_width else ""
-        return Text(f"{' ' * MARK} {fit('step', STEP)}{fit('did', did)}{' ' * GAP}{got}")
+        return Text(f"{' ' * MARK} {fit('step', STEP)}{fit('action', did)}{' ' * GAP}{got}")
 
     def draw(self, index: int, width: int) -> Text:
         rows, stop = self.view.rows, self.view.stop
@@ -296,13 +296,12 @@ def progress(state: FreeState) -> str:
     """How far a run is."""
     view = state.view
     if not view.limit:
-        return "starting"
-    answers = f"{len(view.rows)} of at most {format.count(view.limit, 'answer')}"
-    return f"{answers} · {spent_words(view.spent, state.request.limits)}"
+        return "Starting"
+    return f"Replaying {progress_words(view, state.request.limits)}"
 
 
 def _figures(state: FreeState) -> Iterator[str]:
-    """What it was answered with, the model, fidelity at worst, calls, money, digest."""
+    """Its tool results, the model, lowest fidelity, calls, cost, digest."""
     view = state.view
     if view.ranks:
         yield ", ".join(f"{number} {rank}" for rank, number in view.ranks.items())
@@ -314,7 +313,7 @@ def _figures(state: FreeState) -> Iterator[str]:
         masked = f", {view.masked} masked" if view.masked else ""
         yield f"fidelity {view.fidelity.value}{masked}"
     if view.rows:
-        yield spent_words(view.spent, state.request.limits)
+        yield spending_line(view.spent, state.request.limits)
     if view.digest is not None:
         yield format.short_digest(view.digest)
 
@@ -329,23 +328,23 @@ BLANK = Block(text="")
 NEAR = 400
 """Characters of a near call's result shown before the rest is folded away."""
 
-_MARK_STYLES = {"same": "role", "left": "candidate", "unclear": "candidate", "own": "role"}
+_MARK_STYLES = {"same": "role", "diverged": "candidate", "unclear": "candidate", "own": "role"}
 _PLACES = {
     "same": "as recorded",
-    "left": "",
+    "diverged": "",
     "unclear": "",
-    "own": "beyond the recording: its conversation is its own from here",
+    "own": "not in the recording",
 }
 _TITLES: dict[Status, str] = {
     "finished": "● ended its turn",
-    "user": "■ stopped before the user's next words",
-    "miss": "■ stopped at a miss",
-    "stale": "■ stopped: only a stale answer is left",
-    "masked": "■ stopped at a masked value",
-    "cut": "■ stopped at an answer that is not whole",
-    "refused": "■ stopped at a request that was refused",
-    "cap": "■ stopped at its limit of answers",
-    "going": "it goes on",
+    "user": "■ stopped before the next user message",
+    "miss": "■ stopped: no recorded result",
+    "stale": "■ stopped: only a stale result",
+    "masked": "■ stopped: masked value",
+    "cut": "■ stopped: truncated response",
+    "refused": "■ stopped: request refused",
+    "cap": "■ stopped: step limit",
+    "going": "running",
 }
 
 
@@ -378,7 +377,7 @@ def _row(row: FreeRow) -> Iterator[Item]:
         yield from _pages_got(got, number)
     if row.recorded and row.mark != "same":
         yield BLANK
-        yield Block(text="recorded there", style="role")
+        yield Block(text="recorded", style="role")
         if row.recorded_text:
             yield value(row.recorded_text, key="recorded")
         for number, call in enumerate(row.recorded_calls):
@@ -399,7 +398,7 @@ def _pages_got(got: Got, number: int) -> Iterator[Item]:
     )
     if got.text is not None:
         error = "error" if got.is_error else ""
-        yield value(got.text or "(an empty text)", key=f"got {number}", indent=4, style=error)
+        yield value(got.text or "(empty)", key=f"got {number}", indent=4, style=error)
     if got.guesses:
         tools = ", ".join(map(format.one_line, got.guesses))
         yield Block(text=f"guessed: read-only by name alone: {tools}", style="quiet", indent=4)
@@ -421,7 +420,7 @@ def _stop(state: FreeState) -> Iterator[Item]:
     if stop is None:
         return
     style = "role" if stop.status == "finished" else "candidate"
-    can = "‹free.stub› writes what it would have got" if state.view.missed is not None else ""
+    can = "‹free.stub› write a stub" if state.view.missed is not None else ""
     yield HintBlock(text=_TITLES[stop.status], style=style, aside=can)
     if not stop.missed:
         yield Block(text=format.plain(stop.sentence), indent=INDENT)
@@ -429,16 +428,16 @@ def _stop(state: FreeState) -> Iterator[Item]:
         yield BLANK
         yield from _missed(missed, number)
     yield BLANK
-    yield Block(text="what next", style="role")
+    yield Block(text="next", style="role")
     for said in next_steps(state):
         yield HintBlock(text=f"› {said}", indent=INDENT, style="quiet")
 
 
 def _missed(missed: Missed, number: int) -> Iterator[Item]:
-    yield Block(text="nothing answers", style="error", aside=format.one_line(missed.why))
+    yield Block(text="no recorded result", style="error", aside=format.one_line(missed.why))
     yield from call_blocks(missed.call, f"missed {number}")
     if not missed.near:
-        yield Block(text="the recording holds no call that was answered", style="quiet")
+        yield Block(text="the recording has no tool result", style="quiet")
         return
     yield Block(text="nearest recorded calls", style="role")
     for place, near in enumerate(missed.near):
@@ -449,6 +448,6 @@ def _near(near: NearCall, key: str) -> Iterator[Item]:
     differs = format.one_line(near.differs)
     yield Block(text=f"step {near.step}", style="head", indent=INDENT, aside=differs)
     yield Block(text=format.one_line(near.phrase), style="quiet", indent=2 * INDENT)
-    text = format.plain(near.text) or "(an empty text)"
+    text = format.plain(near.text) or "(empty)"
     style = "error" if near.is_error else ""
     yield Block(text=text, style=style, indent=2 * INDENT, key=key, shown=NEAR)

@@ -1,4 +1,4 @@
-"""`arc experiment paraphrase`: a failing task in other words; is it the wording, or the model?"""
+"""`arc experiment paraphrase`: a failing task paraphrased; is it the wording, or the model?"""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from arc_tui.cli import (
     refuse_unanswered,
     show_estimate,
 )
-from arc_tui.experiments.progress import with_status
+from arc_tui.experiments.models import spending_of
+from arc_tui.experiments.progress import progress_line, spending_line, with_status
 from arc_tui.experiments.request import views_of
 from arc_tui.features.paraphrase.run import ParaphraseRequest, estimate_cost, run_paraphrase_test
 from arc_tui.features.paraphrase.view import ParaphraseView, WordingRow
@@ -46,14 +47,14 @@ _WIDTH = 60
     "--paraphrases",
     "file",
     type=_FILE,
-    help="A TOML file with your paraphrases; else a model is asked for some.",
+    help="A TOML file with your paraphrases; else a model writes some.",
 )
-@click.option("-n", "count", type=click.IntRange(1, 10), default=3, help="Paraphrases to ask for.")
-@click.option("-k", "samples", type=click.IntRange(1, 100), default=1, help="Samples of a wording.")
-@click.option("--judge", metavar="NAME", help="Who scores the answers; `demo` scores by rule.")
-@click.option("--writer", metavar="NAME", help="Who writes the paraphrases; else the model.")
-@click.option("--step", type=click.IntRange(min=0), help="The step to score; else where it broke.")
-@click.option("--whole", is_flag=True, help="Score every step of a road, not the one that broke.")
+@click.option("-n", "count", type=click.IntRange(1, 10), default=3, help="Paraphrases to write.")
+@click.option("-k", "samples", type=click.IntRange(1, 100), default=1, help="Samples per wording.")
+@click.option("--judge", metavar="NAME", help="The judge model; `demo` scores by rule.")
+@click.option("--writer", metavar="NAME", help="The model that writes the paraphrases.")
+@click.option("--step", type=click.IntRange(min=0), help="The step to score.")
+@click.option("--whole", is_flag=True, help="Score every step, not only the break candidate.")
 @click.option("--message", type=click.IntRange(min=0), help="The message; else the user's first.")
 @click.option("--goals", "goals_file", type=_FILE, help="A TOML file with the goals of tasks.")
 @live_options
@@ -76,14 +77,13 @@ def paraphrase(
     db: Path | None,
     **options: Any,
 ) -> int:
-    """Ask a failing task in other words, and let a judge score the answers. Runs no tool.
+    """Paraphrase a failing task and let a judge score the responses. Runs no tool.
 
-    Scores that range more than .15 with the wording are the wording's doing; under .08 it fails
-    however it is asked. Exit code 0: wordings were compared; 1: none could be; 2: answers are
-    not stored.
+    A score range above .15 means surface sensitivity: the wording matters; under .08 a consistent
+    capability gap. Exit code 0: wordings were compared; 2: none could be, or unfinished.
     """
     if whole and step is not None:
-        raise click.UsageError("--whole scores every step, --step one of them: give one")
+        raise click.UsageError("--whole and --step exclude each other")
     with open_store(db) as store:
         request = ParaphraseRequest(
             traces=traces,
@@ -112,37 +112,37 @@ def paraphrase(
         views: dict[str, ParaphraseView] = {}
         try:
             work = views_of(run_paraphrase_test, store, request)
-            for view in with_status(work, _line, console(err=True)):
+            for view in with_status(work, lambda each: _line(each, request), console(err=True)):
                 views[view.trace] = view
-        except ArcError:  # what was judged until then is worth its place on the screen
+        except ArcError:  # what was judged by then is shown
             print_views(views.values(), as_json, _print)
             raise
     print_views(views.values(), as_json, _print)
     refuse_missing(sum(view.missing for view in views.values()), judge or options["model"])
     refuse_unanswered(
         wanted=any(view.model is not None and view.rows for view in views.values()),
-        answers=sum(view.asked + view.kept for view in views.values()),
+        answers=sum(view.calls + view.cached for view in views.values()),
     )
-    return 0 if any(view.surface is not None for view in views.values()) else 1
+    return 0 if any(view.surface is not None for view in views.values()) else 2
 
 
-def _line(view: ParaphraseView) -> str:
-    usd = format.usd(view.spent_usd, complete=view.spent_complete)
-    wordings = f"{len(view.rows)} of {format.count(view.total, 'wording')}"
-    return f"{view.trace[:8]} {wordings}, {view.asked} asked, {usd}"
+def _line(view: ParaphraseView, request: ParaphraseRequest) -> str:
+    spent = spending_of(view)
+    doing = f"Run {view.trace[:8]} · scoring wording"
+    return progress_line(doing, len(view.rows), view.total, spent, request.limits)
 
 
 def _print(out: Console, view: ParaphraseView) -> None:
-    """The verdict, what a reader must know of it, a row a wording, what it rests on."""
+    """The verdict, the notices, a row a wording, the evidence."""
     out.print(Text(format.plain(view.sentence), "bold"), soft_wrap=True)
     for notice in view.notices:
         out.print(Text(format.plain(notice), "yellow"), soft_wrap=True)
     out.print()
-    head = ["", "score", "spread", "judged", "departs", "answer", "why", "wording"]
+    head = ["", "score", "spread", "judged", "diverged", "response", "why", "wording"]
     print_table(out, head, [_cells(row) for row in view.rows])
     for text in view.refused:
         shown = format.cut(format.one_line(text.text), _WIDTH)
-        said = f"not tried: “{shown}” ({format.one_line(text.by)}): {format.one_line(text.why)}"
+        said = f"skipped: “{shown}” ({format.one_line(text.by)}): {format.one_line(text.why)}"
         out.print(Text(said, "yellow"), soft_wrap=True)
     out.print()
     for line in _footer(view):
@@ -156,8 +156,8 @@ def _cells(row: WordingRow) -> list[Text | str]:
         format.score(row.score),
         format.score(row.spread),
         judged if row.steps else format.UNKNOWN,
-        format.UNKNOWN if row.departs is None else str(row.departs),
-        format.cut(format.one_line(row.answer), _WIDTH),
+        format.UNKNOWN if row.diverged is None else str(row.diverged),
+        format.cut(format.one_line(row.response), _WIDTH),
         format.cut(format.one_line(row.why or row.note), _WIDTH),
         format.cut(format.one_line(row.text), _WIDTH),
     ]
@@ -167,20 +167,18 @@ def _footer(view: ParaphraseView) -> Iterator[str]:
     if view.surface is not None:
         spread = view.surface
         without = (
-            f"; of the paraphrases alone {view.paraphrases_range:.2f}"
+            f" (paraphrases only {view.paraphrases_range:.2f})"
             if view.paraphrases_range is not None
             else ""
         )
         yield (
             f"range {spread.range:.2f}{without}; variance {spread.variance:.3f}"
-            f" ({spread.population_variance:.3f} of the population)"
+            f" (population {spread.population_variance:.3f})"
         )
     if view.model is None:
         return
-    at = "every step of its road" if view.broke is None else f"step {view.broke}"
-    spent = format.usd(view.spent_usd, complete=view.spent_complete)
+    at = "every step" if view.broke is None else f"step {view.broke}"
     yield (
-        f"message {view.message} in other words, answered by {view.model}, scored at {at} by"
-        f" {view.judge} · {format.count(view.k, 'sample')} each · {view.asked} asked,"
-        f" {view.kept} kept · spent {spent}"
+        f"message {view.message} paraphrased · model {view.model} · judge {view.judge}, {at} ·"
+        f" {format.count(view.k, 'sample')} each · {spending_line(spending_of(view))}"
     )

@@ -1,4 +1,4 @@
-"""A failing task in other words: of whom what is asked, for about how much, and what comes of it.
+"""A failing task paraphrased: which models are called, for about how much, and the result.
 
 `arc experiment paraphrase` drains the views.
 """
@@ -57,7 +57,7 @@ RUBRIC = RUBRICS["step"]
 
 
 class ParaphraseRequest(ExperimentRequest, frozen=True, kw_only=True):
-    """What to say in other words.
+    """What to paraphrase.
 
     `judge` None judges by rule where the demo model answers. `paraphrases` (from `file`) None
     asks `writer` for `count` of them (None: the model itself). `step` None is where the run broke,
@@ -91,8 +91,8 @@ def choose_models(models: ModelPool, request: ParaphraseRequest, trace: Trace) -
     judge = request.judge or (DEMO if model.name == DEMO else None)
     if judge is None:
         raise ModelRefused(
-            "a judge must be named",
-            "--judge NAME, of another family than the agent's; --judge demo judges by rule",
+            "no judge given",
+            "Try: --judge NAME of another model family, or --judge demo (by rule)",
         )
     writer = request.writer or model.name
     unwritten = request.paraphrases is None and writer != DEMO
@@ -342,7 +342,7 @@ class _Work:
         if any(each.by == paraphrases.NAME for each in self._texts):
             yield paraphrases.NOTICE
         if not self._texts:
-            yield f"{self._plan.request.file} has no paraphrases for this task"
-        if self._rows and self._rows[0].departs is not None:
-            at = self._rows[0].departs
-            yield f"asked again in the user's own words, the model leaves the road at step {at}"
+            yield f"no paraphrases for this task in {self._plan.request.file}"
+        if self._rows and self._rows[0].diverged is not None:
+            at = self._rows[0].diverged
+            yield f"in the user's own wording the model diverges at step {at}"

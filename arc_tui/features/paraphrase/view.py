@@ -18,9 +18,9 @@ from taxonomy.paraphrase_test.result import ORIGINAL, RecordedPath, Scored, Vari
 class WordingRow(Struct, frozen=True, kw_only=True):
     """A wording and its score 0..1, None where nothing could be judged (`note` says why).
 
-    `samples` are the scores of each sample, `steps` those that were judged. `departs` is the step
-    where the model left the recording, None where nowhere up to where it was asked. `answer` is
-    what the first sample did at the last of the judged steps, `why` what the judge said of it.
+    `samples` are the scores of each sample, `steps` those that were judged. `diverged` is the
+    step where the model diverged from the recording, None where it did not. `response` is what the
+    first sample did at the last of the judged steps, `why` the reason of the judge.
     """
 
     label: str
@@ -30,14 +30,14 @@ class WordingRow(Struct, frozen=True, kw_only=True):
     spread: float | None = None
     samples: tuple[float, ...] = ()
     steps: tuple[int, ...] = ()
-    departs: int | None = None
-    answer: str = ""
+    diverged: int | None = None
+    response: str = ""
     why: str = ""
     note: str = ""
 
 
 class RefusedText(Struct, frozen=True, kw_only=True):
-    """A paraphrase that was not tried, and why."""
+    """A paraphrase that was skipped, and why."""
 
     text: str
     by: str
@@ -47,11 +47,11 @@ class RefusedText(Struct, frozen=True, kw_only=True):
 class ParaphraseView(Struct, frozen=True, eq=False, kw_only=True):
     """Everything `arc experiment paraphrase` prints of one run.
 
-    `broke` is the step the wordings are scored at, None where they are scored over their roads.
+    `broke` is the step the wordings are scored at, None where all steps are scored.
     `surface` is the spread over all wordings with a score, None for fewer than two; `reading` what
     it says, `chance` how often chance alone spreads them so far (None of one sample each);
-    `paraphrases_range` the range without the user's own wording. `model` None is one that nobody
-    knows: nothing is asked then. `done` once all are in.
+    `paraphrases_range` the range without the user's own wording. `model` None is unknown:
+    nothing is called then. `done` once all are in.
     """
 
     trace: str
@@ -71,8 +71,8 @@ class ParaphraseView(Struct, frozen=True, eq=False, kw_only=True):
     sentence: str
     notices: tuple[str, ...]
     missing: int = 0
-    asked: int = 0
-    kept: int = 0
+    calls: int = 0
+    cached: int = 0
     spent_usd: float = 0.0
     spent_complete: bool = True
     done: bool = False
@@ -115,15 +115,15 @@ def build_paraphrase_view(
         sentence=sentence(found, 1 + len(good)),
         notices=(*standing, *notices(found, rows, names)),
         missing=missing,
-        asked=spent.asked,
-        kept=spent.kept,
+        calls=spent.calls,
+        cached=spent.cached,
         spent_usd=spent.usd,
         spent_complete=spent.complete,
         done=done,
     )
 
 
-_NOT_ASKED = "not asked"
+_NOT_RUN = "not evaluated"
 
 
 def build_without_model(
@@ -136,13 +136,13 @@ def build_without_model(
     samples: int,
     unwritten: int,
 ) -> ParaphraseView:
-    """The view of a run of which nobody knows whom to ask: its wordings, `unwritten` ones aside."""
+    """The view of a run whose model is unknown: its wordings, except `unwritten` ones."""
     good = [each for each in texts if each.refusal is None]
     name = trace.header.task or trace.id[:8]
-    rows = [WordingRow(label=ORIGINAL, text=request.text, by="the run", note=_NOT_ASKED)]
+    rows = [WordingRow(label=ORIGINAL, text=request.text, by="the run", note=_NOT_RUN)]
     for at, each in enumerate(good):
         label = chr(ord("A") + at)
-        rows.append(WordingRow(label=label, text=each.text, by=each.by, note=_NOT_ASKED))
+        rows.append(WordingRow(label=label, text=each.text, by=each.by, note=_NOT_RUN))
     written = format.count(unwritten, "paraphrase")
     return ParaphraseView(
         trace=trace.id,
@@ -159,8 +159,8 @@ def build_without_model(
         reading=None,
         chance=None,
         paraphrases_range=None,
-        sentence=f"{name}: the trace does not say which model answered: --model names one to ask",
-        notices=(f"{written} would be asked for first",) if unwritten else (),
+        sentence=f"{name}: model unknown. Try: --model NAME",
+        notices=(f"{written} would be written first",) if unwritten else (),
         done=True,
     )
 
@@ -187,8 +187,8 @@ def wording_row(
         spread=found.spread,
         samples=found.samples,
         steps=found.steps,
-        departs=found.departs,
-        answer=ends[0].actions[0].phrase if ends else "",
+        diverged=found.departs,
+        response=ends[0].actions[0].phrase if ends else "",
         why=_why(last) if last is not None else "",
         note=_note(way, opinions),
     )
@@ -204,13 +204,13 @@ def _note(way: RecordedPath, opinions: Sequence[Sequence[Judged]]) -> str:
     """Why there is no score, or not of every answer."""
     flat = [each for step in opinions for each in step]
     if not flat:
-        return f"step {way.unasked[0][0]}: {way.unasked[0][1]}" if way.unasked else "no answer"
+        return f"step {way.unasked[0][0]}: {way.unasked[0][1]}" if way.unasked else "no response"
     for each in flat:
         if each.unasked is not None:
             return each.unasked
         if each.refused:
-            return f"the judge's answer was refused: {each.refused[0]}"
-    return "the judge's answer is not stored" if any(each.missing for each in flat) else ""
+            return f"judge response invalid: {each.refused[0]}"
+    return "judge response not cached" if any(each.missing for each in flat) else ""
 
 
 def sentence(found: Varied, total: int) -> str:
@@ -219,7 +219,7 @@ def sentence(found: Varied, total: int) -> str:
     n = format.count(sum(each.value is not None for each in found.wordings), "wording")
     spread, reading = found.surface, found.reading
     if spread is None or reading is None:
-        return f"{name}: {n} of {total} with a score: nothing can be said of the wording"
+        return f"{name}: inconclusive: {n} of {total} scored"
     chance = found.chance
     if reading == "undecided" and spread.reading != "undecided":
         reading = _BY_CHANCE
@@ -229,40 +229,38 @@ def sentence(found: Varied, total: int) -> str:
 
 _BY_CHANCE = "chance"
 _READINGS = {
-    "surface sensitivity": "surface sensitivity: scores range {range} with the wording, more than"
-    " .15; mend the wording before the agent",
-    _BY_CHANCE: "undecided: scores range {range}, but samples of one wording differ so much that"
-    " chance may be all of it; more of them (-k) tell",
-    "undecided": "undecided: scores range {range}, between .08 and .15",
-    "consistent capability gap": "a consistent capability gap: scores range {range}, less than"
-    " .08, however it is asked",
-    "no failure in any wording": "no failure shows in any wording: scores range {range} and each"
-    " is a good one",
+    "surface sensitivity": "surface sensitivity: score range {range}, above .15; fix the wording"
+    " before the agent",
+    _BY_CHANCE: "inconclusive: score range {range}, not significant: samples of one wording differ"
+    " as much. Try: more samples (-k)",
+    "undecided": "inconclusive: score range {range}, between .08 and .15",
+    "consistent capability gap": "consistent capability gap: score range {range}, below .08 over"
+    " all wordings",
+    "no failure in any wording": "no failure in any wording: score range {range}, every score good",
 }
 
 
 def _samples(found: Varied, chance: float | None) -> str:
     if chance is None:
-        return "one sample each: a look, not a result"
-    return f"{found.samples} samples each, p {chance:.2f} by shuffling them"
+        return "1 sample each: not conclusive"
+    return f"{found.samples} samples each, permutation test p = {chance:.2f}"
 
 
 def notices(found: Varied, rows: Sequence[WordingRow], names: Sequence[str]) -> Iterator[str]:
-    """What a reader must know beside the verdict."""
+    """What a reader must know besides the verdict."""
     ends = sorted({row.steps[-1] for row in rows if row.steps})
     if found.broke is not None and len(ends) > 1:
         shown = ", ".join(map(str, ends))
-        yield f"the roads end at different steps ({shown}): scores of different steps are compared"
+        yield f"paths end at different steps ({shown}): scores of different steps are compared"
     if found.broke is None and rows:
         yield (
-            "no step is known where it broke: scores are means over the road, which hides a"
-            " difference at one step (--step N names it)"
+            "no break candidate: scores are means over all steps, which hides a difference at one"
+            " step. Try: --step N"
         )
-    left = [row.label for row in rows if row.departs is not None and row.label != ORIGINAL]
+    left = [row.label for row in rows if row.diverged is not None and row.label != ORIGINAL]
     if left:
         yield (
-            f"{', '.join(left)} left the recorded road: what came after is not shown"
-            " (`arc replay --free --edit` goes on)"
+            f"{', '.join(left)} diverged: later steps are not shown. Try: arc replay --free --edit"
         )
     if names:
-        yield f"may have lost a name: {', '.join(names)}"
+        yield f"names may be missing in a paraphrase: {', '.join(names)}"

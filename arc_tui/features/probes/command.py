@@ -1,6 +1,6 @@
-"""`arc experiment probe`: which of two causes is it? One change, asked again, one line in the log.
+"""`arc experiment probe`: which of two causes is it? One change, replayed, one line in the log.
 
-Probes as text: those that fit a run with their price, and what one came to.
+Probes as text: those that fit a run with their cost, and the result of one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from arc_tui.cli import (
     with_database,
 )
 from arc_tui.experiments.locked_view import ReplayRow
-from arc_tui.experiments.progress import with_status
+from arc_tui.experiments.models import spending_of
+from arc_tui.experiments.progress import spending_line, spent_so_far, with_status
 from arc_tui.experiments.request import views_of
 from arc_tui.features.probes.plan import SAMPLES, ProbeRequest
 from arc_tui.features.probes.run import ProbeView, estimate_cost, offered, run_probe
@@ -52,28 +53,28 @@ ASK = "ask"
 
 @click.command()
 @click.argument("trace", type=RUN_NAME, required=False)
-@click.option("--step", type=click.IntRange(min=0), help="The step that broke; else where it did.")
-@click.option("--probe", type=click.Choice(list(BY_NAME)), help="Run this one; else list them.")
-@click.option("--constraint", metavar="TEXT", help="What would have been right, in your words.")
+@click.option("--step", type=click.IntRange(min=0), help="The step; else the break candidate.")
+@click.option("--probe", type=click.Choice(list(BY_NAME)), help="The probe to run; else list them.")
+@click.option("--constraint", metavar="TEXT", help="The right action, in your words.")
 @click.option(
     "--summary",
     metavar=f"FILE|{ASK}",
-    help="The summary to give, or to be asked of the model; else it is made by rule.",
+    help="The summary to use, or `ask`: the model writes one; else a rule makes it.",
 )
 @click.option(
     "-k",
     "samples",
     type=click.IntRange(1, 100),
     default=SAMPLES,
-    help="Samples of each arm at the step that decides.",
+    help="Samples of each arm at the probed step.",
 )
 @click.option(
     "--schedule",
     type=click.Choice(get_args(Schedule)),
     default="cheap",
-    help="In turn for the provider's cache, all at once, or as a batch.",
+    help="In sequence for the prompt cache, in parallel, or as a batch.",
 )
-@click.option("--log", "show_log", is_flag=True, help="Print the probes that were run.")
+@click.option("--log", "show_log", is_flag=True, help="Print the log of probes.")
 @live_options
 @estimate_option
 @json_option
@@ -92,17 +93,16 @@ def probe(
     db: Path | None,
     **options: Any,
 ) -> int:
-    """Tell two causes of a failure apart by one change, asked again. Runs no tool.
+    """Tell two causes of a failure apart by replaying one change. Runs no tool.
 
-    Without --probe it says the symptom, the probes for it and what they cost. Exit code 0: a probe
-    fits, or names a cause; 1: none fits, or it names none: undecided, or a partial effect; 2: it
-    was not finished.
+    Without --probe it lists the symptom, the probes for it and what they cost. Exit code 0: listed,
+    or a likely cause was found; 1: inconclusive, or a partial effect; 2: unfinished.
     """
     with open_store(db) as store:
         if show_log:
             return _show_log(store, trace, as_json=as_json)
         if trace is None:
-            raise click.UsageError("name a TRACE, or --log for the probes that were run")
+            raise click.UsageError("no TRACE given. Try: --log for the log of probes")
         _refuse_strays(probe, constraint, summary, only_estimate=only_estimate)
         request = ProbeRequest(
             trace=trace,
@@ -124,7 +124,7 @@ def probe(
                 print_json(listed)
             else:
                 print_offers(console(), listed)
-            return 0 if listed.ready else 1
+            return 0
         if show_estimate(
             lambda: estimate_cost(store, request),
             estimate_line,
@@ -134,26 +134,26 @@ def probe(
         ):
             return 0
         views = views_of(run_probe, store, request)
-        *_, view = with_status(views, _line, console(err=True))
+        *_, view = with_status(views, lambda view: _line(view, request), console(err=True))
     if as_json:
         print_json(view)
     else:
         print_probe(console(), view)
     refuse_unfinished(view.ended)
-    refuse_unanswered(wanted=True, answers=view.asked + view.kept)
+    refuse_unanswered(wanted=True, answers=view.calls + view.cached)
     return 0 if view.classification is not None else 1
 
 
 def _refuse_strays(
     probe: str | None, constraint: str | None, summary: str | None, *, only_estimate: bool
 ) -> None:
-    """Raises UsageError for a text that the probe has no place for."""
+    """Raises UsageError for a text that the probe does not take."""
     if constraint is not None and probe not in (None, "constraint"):
-        raise click.UsageError(f"--constraint is said by the probe constraint, not by {probe}")
+        raise click.UsageError(f"--constraint needs --probe constraint, not {probe}")
     if summary is not None and probe not in (None, "summary", "midpoint"):
-        raise click.UsageError(f"--summary is given by summary and midpoint, not by {probe}")
+        raise click.UsageError(f"--summary needs --probe summary or midpoint, not {probe}")
     if only_estimate and probe is None:
-        raise click.UsageError("the list has the estimates; --estimate needs --probe")
+        raise click.UsageError("--estimate needs --probe; the list has the estimates")
 
 
 def _written(given: str | None) -> str | None:
@@ -162,9 +162,9 @@ def _written(given: str | None) -> str | None:
     return written.from_file(Path(given))
 
 
-def _line(view: ProbeView) -> str:
-    usd = format.usd(view.spent_usd, complete=view.spent_complete)
-    return f"{view.probe} at step {view.step}, {view.asked} asked, {usd}"
+def _line(view: ProbeView, request: ProbeRequest) -> str:
+    spent = spent_so_far(spending_of(view), request.limits)
+    return f"Probing step {view.step} · {view.probe} · {spent}"
 
 
 # --- the log
@@ -181,12 +181,12 @@ def _show_log(store: Store, trace: str | None, *, as_json: bool) -> int:
         for each in lines:
             click.echo(format.one_line(each.line))
     else:
-        click.echo("no probe was run yet", err=True)
-    return 0 if lines else 1
+        click.echo("No probes yet. Try: arc experiment probe TRACE", err=True)
+    return 0
 
 
 def _as_json(line: result.LogLine) -> dict[str, Any]:
-    """The columns by name, unknown as null, with what they rest on."""
+    """The columns by name, unknown as null, with their evidence."""
     return {
         "date": line.date,
         "task_id": line.task,
@@ -199,7 +199,7 @@ def _as_json(line: result.LogLine) -> dict[str, Any]:
         "trace": line.trace,
         "step": line.step,
         "model": line.model,
-        "oracle": line.oracle,
+        "detector": line.oracle,
         "control": list(line.control),
         "edited": list(line.edited),
         "digest": line.digest,
@@ -215,7 +215,7 @@ _LINES = 12
 
 
 def print_offers(out: Console, view: ProbesView) -> None:
-    """The symptom, every probe with its price, and what those that fit would put in."""
+    """The symptom, every probe with its cost, and what those that fit would insert."""
     name = format.one_line(view.task or view.trace[:8])
     for line in _heading(view, name):
         out.print(Text(format.plain(line), "bold"), soft_wrap=True)
@@ -224,7 +224,7 @@ def print_offers(out: Console, view: ProbesView) -> None:
     if not view.offers:
         return
     out.print()
-    head = ["", "probe", "tells apart", "by one change", "calls", "cost"]
+    head = ["", "probe", "causes", "change", "calls", "cost"]
     print_table(out, head, [_offer_cells(each, view) for each in view.offers])
     out.print()
     for each in view.offers:
@@ -232,9 +232,7 @@ def print_offers(out: Console, view: ProbesView) -> None:
             _print_offer(out, each)
     samples = f"{format.count(view.k, 'sample')} an arm"
     if view.model is None:
-        unknown = f"{samples} · the trace does not say which model answered: --model names one"
-        out.print(Text(f"{unknown}, to run a probe and to know what it costs", "yellow"),
-                  soft_wrap=True)  # fmt: skip
+        out.print(Text(f"{samples} · model unknown. Try: --model NAME", "yellow"), soft_wrap=True)
     else:
         out.print(Text(f"{samples} · {view.model}", "dim"))
 
@@ -258,16 +256,16 @@ def _offer_cells(offer: ProbeOffer, view: ProbesView) -> list[Text | str]:
 def _price(found: Estimate | None, *, local: bool) -> tuple[str, str]:
     if found is None:
         return format.UNKNOWN, format.UNKNOWN
-    stored = f" ({found.stored} stored)" if found.stored else ""
+    stored = f" ({found.stored} cached)" if found.stored else ""
     return f"{found.calls}{stored}", "free" if local else format.usd(found.usd)
 
 
 def _print_offer(out: Console, offer: ProbeOffer) -> None:
-    """What a probe that fits would put in, and the command that runs it."""
+    """What a probe that fits would insert, and the command that runs it."""
     if offer.why_not is not None:
         out.print(Text(format.plain(f"{offer.name}: {offer.why_not}"), "yellow"), soft_wrap=True)
         return
-    out.print(Text(f"{offer.name} puts in ({format.one_line(offer.by)}):", "dim"), soft_wrap=True)
+    out.print(Text(f"{offer.name} inserts ({format.one_line(offer.by)}):", "dim"), soft_wrap=True)
     _print_text(out, offer.text)
     out.print(Text(shlex.join(with_database(offer.command))), soft_wrap=True)
     out.print()
@@ -286,25 +284,24 @@ def _print_text(out: Console, text: str) -> None:
 
 
 def print_probe(out: Console, view: ProbeView) -> None:
-    """The sentence, why, what was put in, the steps, the line of the log."""
+    """The sentence, why, what was inserted, the steps, the line of the log."""
     out.print(Text(format.plain(view.sentence), "bold"), soft_wrap=True)
     if view.classification is not None:
         out.print(Text(format.plain(view.why)), soft_wrap=True)
     for notice in view.notices:
         out.print(Text(format.plain(notice), "yellow"), soft_wrap=True)
     out.print()
-    out.print(Text(f"put in ({format.one_line(view.by)}):", "dim"), soft_wrap=True)
+    out.print(Text(f"inserted ({format.one_line(view.by)}):", "dim"), soft_wrap=True)
     _print_text(out, view.text)
     out.print()
-    print_table(out, ["step", "", "control", "with the probe"], [_step(r) for r in view.rows])
+    print_table(out, ["step", "", "control", "probe"], [_step(r) for r in view.rows])
     out.print()
     if view.line is not None:
         out.print(Text(format.plain(view.line.line)), soft_wrap=True)
-    spent = format.usd(view.spent_usd, complete=view.spent_complete)
     judged = f", judged by {view.test.oracle}" if view.test is not None else ""
     foot = (
-        f"answered by {view.model}{judged} · {format.count(view.k, 'sample')} an arm at step"
-        f" {view.step} · {view.asked} asked, {view.kept} kept · spent {spent}"
+        f"model {view.model}{judged} · {format.count(view.k, 'sample')} an arm at step"
+        f" {view.step} · {spending_line(spending_of(view))}"
     )
     out.print(Text(format.plain(foot), "dim"), soft_wrap=True)
 

@@ -1,4 +1,4 @@
-"""What a probe will ask: of which run and step, with which change, and for about how much."""
+"""What a probe will call: on which run and step, with which change, and for about how much."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class ProbeRequest(ExperimentRequest, frozen=True, kw_only=True):
 
 
 class Case(NamedTuple):
-    """A run at a step; `notice` is what speaks against a prompt edit, `broke` where the run is
+    """A run at a step; `notice` is why a prompt edit may not help, `broke` where the run is
     taken to have broken, which may be another step."""
 
     trace: Trace
@@ -69,7 +69,7 @@ def trace_of(store: Store, request: ProbeRequest) -> Trace:
 
 
 def case_of(store: Store, request: ProbeRequest, trace: Trace) -> tuple[Case | None, str | None]:
-    """The run at its break, None where no break is known; and what speaks against a prompt edit."""
+    """The run at its break, None where no break is known; and why a prompt edit may not help."""
     at, notice = break_and_notice(store, trace.id)
     step = request.step if request.step is not None else at
     if step is None:
@@ -88,7 +88,7 @@ def chosen(store: Store, request: ProbeRequest) -> tuple[Case, ProbeEntry]:
     """The run and the probe that are meant. Raises NotFound where either is not there."""
     case, _ = case_of(store, request, trace_of(store, request))
     if case is None:
-        raise NotFound("break in", request.trace, hint="--step N names the step that broke")
+        raise NotFound("break candidate in", request.trace, hint="Try: --step N")
     probe = BY_NAME.get(request.probe or "")
     if probe is None:
         raise NotFound("probe", str(request.probe), tuple(BY_NAME))
@@ -114,7 +114,7 @@ def asked_for(case: Case, probe: ProbeEntry, request: ProbeRequest, model: Cache
     except ModelRefused as refused:
         raise ModelRefused(
             f"no summary: {refused.message}",
-            "--summary FILE gives one, no option makes one by rule",
+            "Try: --summary FILE, or leave --summary out",
         ) from refused
     return Given(text=text, by=f"written by {label(model.name)}")
 
@@ -156,7 +156,7 @@ def command_of(case: Case, probe: ProbeEntry, request: ProbeRequest) -> list[str
 
 
 def sampling_of(made: Preset, request: ProbeRequest) -> Sampling:
-    """The step that decides with all samples, the others with a look."""
+    """The step that decides with all samples, the others with one sample."""
     return Sampling(
         levels=(request.samples,),
         counts={at: request.samples if at == made.step else TAIL for at in made.steps},

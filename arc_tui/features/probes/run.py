@@ -11,8 +11,8 @@ from collections.abc import Generator, Iterator
 from msgspec import Struct, structs
 
 from arc_tui.experiments.locked_view import ReplayRow, edit_diff, replay_rows
-from arc_tui.experiments.models import ModelPool
-from arc_tui.experiments.progress import BETWEEN_VIEWS_S
+from arc_tui.experiments.models import ModelPool, spending_of
+from arc_tui.experiments.progress import BETWEEN_VIEWS_S, spending_line
 from arc_tui.features.probes.plan import (
     Case,
     ProbeRequest,
@@ -28,7 +28,7 @@ from arc_tui.features.probes.plan import (
     trace_of,
 )
 from arc_tui.ui import format
-from arc_tui.views.probe_offers import LOCAL, ProbeOffer, ProbesView, in_order, offer
+from arc_tui.views.probe_offers import ProbeOffer, ProbesView, in_order, offer
 from replay.compare.rules import PLAIN
 from replay.errors import BadEdit
 from replay.kept import keep
@@ -55,11 +55,11 @@ from taxonomy.probes.symptoms import ProbeEntry, unfit
 class ProbeView(Struct, frozen=True, eq=False, kw_only=True):
     """A probe under way or at its end; everything `arc experiment probe --probe` prints.
 
-    `text` was put in, from `by`; `diff` shows the edit. `test` counts the answers at the step that
-    still show the failure, by whose word, `left` is their share with the probe. `classification`
-    and `intervention` are None until the probe is done, and where it is undecided or its effect
-    partial. `rows` are the steps asked: those after the first departure, and the tail behind the
-    break, rest on a history the edited agent would not have had. `line` is the line of the log,
+    `text` was inserted, from `by`; `diff` shows the edit. `test` counts the samples at the step
+    that still show the failure, by which detector, `left` is their share with the probe.
+    `classification` and `intervention` are None until the probe is done, and where it is
+    inconclusive or its effect partial. `rows` are the steps replayed: those after the divergence
+    have a context that the edited agent would not have had. `line` is the line of the log,
     there when `done`; `ended` is why it was cut short.
     """
 
@@ -87,8 +87,8 @@ class ProbeView(Struct, frozen=True, eq=False, kw_only=True):
     notices: tuple[str, ...]
     line: LogLine | None = None
     k: int = 1
-    asked: int = 0
-    kept: int = 0
+    calls: int = 0
+    cached: int = 0
     spent_usd: float = 0.0
     spent_complete: bool = True
     done: bool = False
@@ -97,37 +97,37 @@ class ProbeView(Struct, frozen=True, eq=False, kw_only=True):
 
 
 def sentence(probe: ProbeEntry, found: Decided, *, done: bool, ended: str | None = None) -> str:
-    """What the probe came to, and the cause it speaks for; no cause before it is done."""
+    """What the probe came to, and the likely cause; no cause before it is done."""
     first, second = probe.candidates
     if ended is not None:
-        return f"Cut short, so still {first} or {second}: {ended}."
+        return f"Unfinished: {first} or {second}. {ended}."
     if not done:
-        return f"Asking under the probe ({probe.change}): {first} or {second}."
+        return f"Probing: {first} or {second}? Change: {probe.change}."
     if found.result == "partial":
         return (
-            f"A partial effect: under the probe ({probe.change}) the failure is rarer and still"
-            f" there, which speaks for neither {first} nor {second} alone: {found.why}."
+            f"Partial effect: with the probe ({probe.change}) the failure is rarer but still there."
+            f" Neither {first} nor {second} alone: {found.why}."
         )
     means = meaning(probe, found.result)
     if means is None:
-        return f"Undecided between {first} and {second}: {found.why}."
+        return f"Inconclusive: {first} or {second}. {found.why}."
     return (
-        f"The failure {_VERBS[found.result]} under the probe ({probe.change}): that speaks for"
-        f" {means.classification}, not {_other(probe, means.classification)}."
+        f"Likely cause: {means.classification}, not {_other(probe, means.classification)}. The"
+        f" failure {_VERBS[found.result]} with the probe ({probe.change})."
         f" Try: {means.intervention}."
     )
 
 
 def _other(probe: ProbeEntry, classification: str) -> str:
-    """The candidate that it does not speak for."""
+    """The other candidate."""
     return next(each for each in probe.candidates if each != classification)
 
 
 _VERBS: dict[Result, str] = {
     "persists": "persists",
     "partial": "is rarer",
-    "repairs": "is repaired",
-    "undecided": "is undecided",
+    "repairs": "is fixed",
+    "undecided": "is inconclusive",
 }
 
 
@@ -136,23 +136,20 @@ def arms(view: ProbeView) -> Iterator[tuple[str, str]]:
     test = view.test
     if test is None:
         return
-    yield "without", _share(test.control, test.control_n)
-    yield "with", _share(test.edited, test.edited_n)
+    yield "control", _share(test.control, test.control_n)
+    yield "probe", _share(test.edited, test.edited_n)
 
 
 def _share(hits: int, n: int) -> str:
     if not n:
-        return "no answer that could be judged"
-    return f"shows the failure in {hits} of {n} ({format.interval(rate(hits, n))})"
+        return "no usable sample"
+    return f"failure in {hits} of {n} ({format.interval(rate(hits, n))})"
 
 
 def spent(view: ProbeView) -> str:
-    """Who answered, how many samples, and what that cost."""
-    paid = format.usd(view.spent_usd, complete=view.spent_complete)
-    usd = "free" if view.model == LOCAL else paid
-    calls = f"{format.count(view.asked, 'call')}, {format.number(view.kept)} kept"
+    """The model, how many samples, and what they cost."""
     samples = f"{format.count(view.k, 'sample')} an arm"
-    return f"{format.one_line(view.model)} · {samples} · {calls} · {usd}"
+    return f"{format.one_line(view.model)} · {samples} · {spending_line(spending_of(view))}"
 
 
 # --- which probes
@@ -175,7 +172,7 @@ def offered(store: Store, request: ProbeRequest, *, fitting: bool = False) -> Pr
             task=trace.header.task,
             step=None,
             symptoms=(),
-            unfit="no step is known where it broke (--step N names it)",
+            unfit="no break candidate (--step N sets the step)",
             offers=(),
             model=named,
             k=request.samples,
@@ -212,7 +209,7 @@ def _offer(
     shown = offer(made, case.noted, cost, command_of(case, probe, request))
     if request.ask_summary and shown.text and cut_of(probe, case.trace, case.step) is not None:
         writer = "the model" if model is None else label(model.name)
-        return structs.replace(shown, text="", by=f"{writer} is asked to write it, once")
+        return structs.replace(shown, text="", by=f"{writer} writes it: 1 call")
     return shown
 
 
@@ -358,8 +355,8 @@ class _Work:
             notices=(*made.notices, *self._notices(), *verdict.notices),
             line=line,
             k=self._request.samples,
-            asked=self._model.asks,
-            kept=self._model.hits,
+            calls=self._model.asks,
+            cached=self._model.hits,
             spent_usd=self._model.usd,
             spent_complete=self._model.usd_complete,
             done=done,
@@ -370,6 +367,6 @@ class _Work:
     def _notices(self) -> Generator[str]:
         if self._assumed:
             yield (
-                f"the symptom “{self._made.probe.symptom}” was not seen in this run: the reading"
-                " holds only if you saw it"
+                f"symptom “{self._made.probe.symptom}” not detected in this run: the result holds"
+                " only if you observed it"
             )

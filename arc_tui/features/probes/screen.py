@@ -51,7 +51,7 @@ class ProbeScreen(ExperimentScreen[ProbeState], ModalScreen[None]):
 
     CSS_PATH = "screen.tcss"
     HELP = "probes"
-    MISS_HINT = "its letter again asks what it may cost"
+    MISS_HINT = "‹probe.run› run again with a limit"
     AT_REST = frozenset({"words", "samples", "model", "look"})
 
     BINDINGS = [
@@ -124,8 +124,8 @@ class ProbeScreen(ExperimentScreen[ProbeState], ModalScreen[None]):
         self.submit(self._ask_words())
 
     async def _ask_words(self) -> None:
-        title = "what would have been right?"
-        words = "One sentence that the agent is told before it acts; it is all that changes."
+        title = "constraint"
+        words = "The right action in one sentence, inserted before the step. Nothing else changes."
         offer = self.state.offered("constraint")
         own = format.one_line(offer.text) if offer is not None else ""
         constraint = await ask_until_read(
@@ -142,8 +142,8 @@ class ProbeScreen(ExperimentScreen[ProbeState], ModalScreen[None]):
         self.submit(self._ask_samples())
 
     async def _ask_samples(self) -> None:
-        words = f"{format.count(self.request.samples, 'sample')} now; of few none can be told"
-        title, hint = "how many samples of each arm?", "a number, as 8"
+        words = f"now {format.count(self.request.samples, 'sample')}; few are inconclusive"
+        title, hint = "samples of each arm", "a number, such as 8"
         count = await ask_until_read(self.app, title, sample_count, words, hint=hint)
         if count is not None:
             self.change_request(samples=count)

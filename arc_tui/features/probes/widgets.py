@@ -86,7 +86,7 @@ class ProbeState(ExperimentState, frozen=True, eq=False, kw_only=True):
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """How it stands, or how the failure shows."""
+        """The state, or the symptom."""
         return (self._first,)
 
     @property
@@ -94,13 +94,13 @@ class ProbeState(ExperimentState, frozen=True, eq=False, kw_only=True):
         if self.trouble is not None:
             return f"{self.trouble.message[:1].upper()}{self.trouble.message[1:]}."
         if self.phase == "stopped" and (self.view is None or self.view.ended is None):
-            return "Stopped: no cause is named. What was answered is kept."
+            return "Stopped: no result. Completed calls are saved."
         if self.running and self.view is None:
-            return "Asking."
+            return "Probing."
         if self.view is not None:
             return self.view.sentence
         if self.phase == "estimating":
-            return "Looking what this step allows."
+            return "Checking probes."
         return self._symptom
 
     @property
@@ -108,8 +108,7 @@ class ProbeState(ExperimentState, frozen=True, eq=False, kw_only=True):
         said = self.listed.symptoms
         if said:
             return f"Symptom: {'; '.join(f'{each.symptom} ({each.why})' for each in said)}."
-        why = self.listed.unfit or "no symptom is known"
-        return f"{why[:1].upper()}{why[1:]}."
+        return NO_SYMPTOM if self.listed.offers else NO_PROBE
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -123,7 +122,9 @@ class ProbeState(ExperimentState, frozen=True, eq=False, kw_only=True):
         if self.view is not None:
             yield from self.view.notices
         elif broke is not None and broke != self.request.step:
-            yield f"the run is taken to have broken at step {broke}, not here"
+            yield f"break candidate: step {broke}, not this step"
+        if self.view is None and not self.listed.symptoms and self.listed.unfit is not None:
+            yield self.listed.unfit
         if self.view is None and self.listed.notice is not None:
             yield self.listed.notice
 
@@ -147,7 +148,7 @@ TALL = 30
 
 
 class ProbeRows(StyledWidget):
-    """The probes of a step: `●` where its symptom was seen; one that cannot be made says why.
+    """The probes of a step: `●` where its symptom was detected; one that is not possible shows why.
 
     A click looks at one; only its letter runs it.
     """
@@ -219,8 +220,8 @@ class ProbeRows(StyledWidget):
 
 
 def _aside(offer: ProbeOffer, model: str | None) -> str:
-    """What it would cost; where it cannot be made, that."""
-    return price(offer, model) or "cannot be made"
+    """What it would cost; where it is not possible, that."""
+    return price(offer, model) or "not possible"
 
 
 class ProbeHead(ExperimentHead[ProbeState]):
@@ -234,8 +235,10 @@ class ProbeHead(ExperimentHead[ProbeState]):
 TEXT = 400
 """Characters of what is put in that are shown before it is opened."""
 
-MORE = "‹probe.samples› asks more often; another probe, or your own words (‹probe.words›), may tell"
-YOUR_WORDS = "‹probe.words› writes it here"
+MORE = "‹probe.samples› more samples, another probe, or your own constraint (‹probe.words›)"
+YOUR_WORDS = "‹probe.words› write one"
+NO_SYMPTOM = "No symptom matches. Choose a probe."
+NO_PROBE = "No probe for this step. ‹probe.back› close, then choose another step."
 
 
 def probe_page(state: ProbeState) -> Document:
@@ -248,7 +251,7 @@ def probe_page(state: ProbeState) -> Document:
 def _offer(offer: ProbeOffer, state: ProbeState) -> Iterator[Item]:
     yield Block(text=offer.change, label=offer.name, style="head")
     if not offer.fits:
-        unseen = f"{offer.symptom}, which was not seen here: it counts only if you saw it"
+        unseen = f"{offer.symptom} (not detected: valid only if you observed it)"
         yield Block(text=unseen, label="symptom", style="candidate")
     if offer.why_not is not None:
         aside = YOUR_WORDS if offer.name == "constraint" else ""
@@ -257,17 +260,17 @@ def _offer(offer: ProbeOffer, state: ProbeState) -> Iterator[Item]:
         )
         return
     for shown in readings(offer):
-        yield Block(text=shown, label="would mean")
+        yield Block(text=shown, label="result")
     yield from _put_in(offer.text, offer.by)
     k = format.count(state.listed.k, "sample")
-    whom = format.one_line(state.listed.model or "a model that you name")
-    yield Block(text=f"{k} with and {k} without, by {whom}", label="asks", style="quiet")
+    whom = format.one_line(state.listed.model or "unknown model (‹probe.model› choose one)")
+    yield HintBlock(text=f"{k} of each arm · {whom}", label="calls", style="quiet")
     yield Block(text=format.one_line(shlex.join(offer.command)), label="command", style="quiet")
 
 
 def _put_in(text: str, by: str) -> Iterator[Item]:
-    """What is put in, and where that comes from."""
-    yield Block(text=format.plain(text), label="puts in", key="put in", shown=TEXT)
+    """What is inserted, and where that comes from."""
+    yield Block(text=format.plain(text), label="inserts", key="put in", shown=TEXT)
     yield Block(text=format.one_line(by), label="from", style="quiet")
 
 
@@ -280,7 +283,7 @@ def _result(view: ProbeView) -> Iterator[Item]:
         yield Block(text=format.plain(view.why), label="because")
     if view.test is not None:
         yield Block(text=format.one_line(view.test.oracle), label="judged by", style="quiet")
-    yield Block(text=spent(view), label="answered by", style="quiet")
+    yield Block(text=spent(view), label="model", style="quiet")
     if view.line is not None:
         yield Block(text=format.one_line(view.line.line), label="log", style="quiet")
     yield from _put_in(view.text, view.by)

@@ -1,4 +1,4 @@
-"""`arc replay`: the model asked again at every recorded step, with and without an edit.
+"""`arc replay`: the model called again at every recorded step, with and without an edit.
 
 A replay as `arc replay` prints it: the sentence, a row a step, what it rests on.
 """
@@ -32,11 +32,13 @@ from arc_tui.experiments.locked_view import (
     arm_cell,
     mark_words,
 )
-from arc_tui.experiments.progress import with_bar
+from arc_tui.experiments.models import spending_of
+from arc_tui.experiments.progress import progress_line, spending_line, with_bar
 from arc_tui.experiments.request import ReplayRequest, views_of
 from arc_tui.features.replay.run import estimate_cost, run_replay
 from arc_tui.ui import format
 from replay import kept
+from replay.budget import Limits
 from replay.bundle import BadBundle, write
 from replay.compare.actions import RULES, VERSION
 from replay.compare.rules import rules_from
@@ -68,7 +70,7 @@ class Samples(click.ParamType[tuple[int, ...]]):
 
 _OPTIONS = (
     click.argument("trace", type=RUN_NAME),
-    click.option("--system", type=_FILE, help="A file with the system prompt to try."),
+    click.option("--system", type=_FILE, help="A file with the system prompt to test."),
     click.option(
         "--edit",
         "changes",
@@ -82,20 +84,20 @@ _OPTIONS = (
         type=Samples(),
         default="auto",
         metavar="N|auto",
-        help="Samples of each request; auto asks 3, then 8 and 20 where it is open.",
+        help="Samples per request; auto takes 3, then 8 and 20 where inconclusive.",
     ),
     click.option(
         "--schedule",
         type=click.Choice(get_args(Schedule)),
         default="cheap",
-        help="In turn for the provider's cache, all at once, or as a batch.",
+        help="In sequence for the prompt cache, in parallel, or as a batch.",
     ),
     click.option("--no-cache", "resample", is_flag=True, help="Ignore cached responses."),
     click.option(
         "--step",
         type=click.IntRange(min=0),
-        help="With --expect: the step it is about, else the break candidate. With --free: the step"
-        " to continue from.",
+        help="With --expect: the step to test, else the break candidate. With --free: the step to"
+        " continue from.",
     ),
     click.option(
         "--compare",
@@ -133,12 +135,13 @@ def replay_locked(
     as_json: bool,
     only_estimate: bool,
     show_rules: bool,
+    exit_code: bool,
     bundle: Path | None,
 ) -> int:
-    """Ask at every recorded step and print.
+    """Replay every recorded step and print.
 
-    Exit code 0: the edit changes no action; 1: it does; 2: it was not finished, or no action
-    changed but not every step was answered.
+    Exit code 0: finished; 2: unfinished, or a step was not answered. With `exit_code` 1: the edit
+    changes an action.
     """
     if show_estimate(
         lambda: estimate_cost(store, request),
@@ -149,10 +152,10 @@ def replay_locked(
     ):
         return 0
     try:
-        view = drained(views_of(run_replay, store, request))
+        view = drained(views_of(run_replay, store, request), request.limits)
     except ArcError:
         _, notice = break_and_notice(store, trace_row(store, request.trace).trace)
-        if notice is not None:  # what speaks against the edit is worth more than the refusal
+        if notice is not None:  # it is worth more than the refusal
             click.echo(f"arc: {format.one_line(notice)}", err=True)
         raise
     if bundle is not None and view.ended is None:
@@ -162,36 +165,37 @@ def replay_locked(
     else:
         print_replay(console(), view, rules=show_rules)
     refuse_unfinished(view.ended)
-    refuse_unanswered(wanted=view.unanswered > 0, answers=view.asked + view.kept)
-    if not view.verdict.control.of:  # nothing was asked: neither yes nor no
+    refuse_unanswered(wanted=view.unanswered > 0, answers=view.calls + view.cached)
+    if not view.verdict.control.of:  # nothing was replayed
         cannot = cannot_replay([reason for row in view.rows for reason in row.reasons])
         if cannot is not None:
             raise cannot
         return 2
-    return 1 if view.differs else 2 if view.unanswered else 0
+    if exit_code and view.differs:
+        return 1
+    return 2 if view.unanswered else 0
 
 
 def bundled(store: Store, view: ReplayView, file: Path) -> None:
     """Write a finished replay with all it rests on to a file."""
     if view.digest is None:
-        raise BadBundle(f"{file} was not written: the replay was cut short", "run it to its end")
+        raise BadBundle(f"cannot write {file}: the replay is unfinished", "run it to its end")
     write(store, kept.find(store, view.digest), file)
-    click.echo(f"wrote {file}; `arc bundle verify {file}` runs it again", err=True)
+    click.echo(f"wrote {file}. Try: arc bundle verify {file}", err=True)
 
 
-def drained(views: Iterable[ReplayView]) -> ReplayView:
+def drained(views: Iterable[ReplayView], limits: Limits) -> ReplayView:
     """The last view of a replay, with a progress line on stderr where that is a terminal."""
-    *_, view = with_bar(views, _spent_by_now, console(err=True))
+
+    def line(view: ReplayView) -> str:
+        return progress_line("Replaying step", view.done, view.total, spending_of(view), limits)
+
+    *_, view = with_bar(views, line, console(err=True))
     return view
 
 
-def _spent_by_now(view: ReplayView) -> str:
-    usd = format.usd(view.spent_usd, complete=view.spent_complete)
-    return f"{view.asked} asked, {usd}"
-
-
 def print_replay(out: Console, view: ReplayView, *, rules: bool = False) -> None:
-    """The sentence, a row a step, what stands against it, the rules, the digest."""
+    """The sentence, the notices, a row a step, the rules, the digest."""
     out.print(Text(view.verdict.sentence, "bold"), soft_wrap=True)
     for notice in view.verdict.notices:
         out.print(Text(format.plain(notice), "yellow"), soft_wrap=True)
@@ -200,9 +204,9 @@ def print_replay(out: Console, view: ReplayView, *, rules: bool = False) -> None
         out, ["", "step", "recorded", "control", "edited"], [_cells(row) for row in view.rows]
     )
     if any(row.dimmed for row in view.rows):
-        out.print("dim: the edited agent would not have been here; not counted", style="dim")
+        out.print("dim: after divergence, not counted", style="dim")
     if any(len(arm.answers) > 2 for row in view.rows for arm in (row.control, row.edited) if arm):
-        out.print("+2: other answers, beside the one shown", style="dim")
+        out.print("+2: other responses than the one shown", style="dim")
     out.print()
     for line in _footer(view):
         out.print(Text(format.plain(line), "dim"), soft_wrap=True)
@@ -236,16 +240,15 @@ def _footer(view: ReplayView) -> Iterator[str]:
             f" · same {each.same}{unclear}"
         )
     yield from verdict.basis
-    yield from (f"lost on the way: {loss}" for loss in verdict.losses)
+    yield from (f"lost: {loss}" for loss in verdict.losses)
     weakest = verdict.weakest.value if verdict.weakest else format.UNKNOWN
     masked = f", {verdict.masked} masked" if verdict.masked else ""
     server = f" at {view.server}" if view.server else ""
     yield (
-        f"model {view.model}{server} · fidelity at worst {weakest}{masked}"
-        f" · {view.asked} asked, {view.kept} kept"
-        f" · spent {format.usd(view.spent_usd, complete=view.spent_complete)}"
+        f"model {view.model}{server} · lowest fidelity {weakest}{masked}"
+        f" · {spending_line(spending_of(view))}"
     )
-    yield f"compared by rules v{VERSION} (--rules prints them){_and(view.rules)}"
+    yield f"comparison rules v{VERSION} (--rules prints them){_and(view.rules)}"
     yield f"digest {view.digest}" if view.digest is not None else "not finished: no digest"
 
 

@@ -23,8 +23,8 @@ from arc_tui.cli import (
     with_options,
 )
 from arc_tui.experiments.expectation import JUDGE
-from arc_tui.experiments.models import ModelPool
-from arc_tui.experiments.progress import with_status
+from arc_tui.experiments.models import ModelPool, spending_of
+from arc_tui.experiments.progress import spending_line, with_status
 from arc_tui.features.replay.expectation import (
     AnswerRow,
     ExpectView,
@@ -38,6 +38,8 @@ from replay.store.handle import Store
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+NO_ESTIMATE = "--estimate needs a locked replay: the calls of a free run are unknown beforehand"
+
 MET, NOT_MET, CANNOT_TELL, USER_ERROR, BUG = 0, 1, 125, 128, 129
 """`git bisect run` takes 125 as "skip this revision" and stops at anything above 127."""
 
@@ -45,15 +47,15 @@ _OPTIONS = (
     click.option(
         "--expect",
         metavar="E",
-        help="Ask only whether this is met: 'tool=get_order', rule, gold, judge; for git bisect.",
+        help="Test only whether this is met: 'tool=get_order', rule, gold, judge; for git bisect.",
     ),
     click.option(
         "--share",
         type=click.FloatRange(0, 1, min_open=True, max_open=True),
         metavar="S",
-        help="Met where more than this share of the answers meet it; else a half.",
+        help="Met where more than this share of the samples meet it; else a half.",
     ),
-    click.option("--judge", metavar="NAME", help="Who judges with --expect judge."),
+    click.option("--judge", metavar="NAME", help="The judge model with --expect judge."),
 )
 
 
@@ -135,16 +137,16 @@ def there(files: Sequence[str]) -> None:
     """Raises CannotTell for a file of changes that is not there: the revision has none."""
     for each in files:
         if each.endswith(".toml") and not Path(each).exists():
-            raise CannotTell(f"{each} is not there")
+            raise CannotTell(f"file not found: {each}")
 
 
 def run_expect(store: Store, question: Question, *, as_json: bool, only_estimate: bool) -> int:
-    """Ask, print, and return the code."""
+    """Test it, print, and return the code."""
     if only_estimate and question.free is not None:
-        raise click.UsageError("how often a free run asks nobody knows beforehand")
+        raise click.UsageError(NO_ESTIMATE)
     if question.request.live and question.free is not None:
         refuse_keyless(lambda: list(evaluate_expectation(store, question, ModelPool(store))))
-    judged = "; one more for each new answer the judge sees is counted"
+    judged = "; includes one judge call per new response"
     counted = judged if question.expect == JUDGE else ""
     if show_estimate(
         lambda: estimate_cost(store, question),
@@ -164,27 +166,26 @@ def run_expect(store: Store, question: Question, *, as_json: bool, only_estimate
 
 
 def _last(views: Iterator[ExpectView]) -> ExpectView:
-    *_, view = with_status(views, lambda view: f"{view.sentence}, going on", console(err=True))
+    *_, view = with_status(views, lambda view: f"Replaying · {view.sentence}", console(err=True))
     return view
 
 
 def _print(out: Console, view: ExpectView) -> None:
     out.print(Text(format.one_line(view.sentence), "bold"), soft_wrap=True)
     for reason in view.reasons:
-        out.print(Text(f"could not be judged: {format.one_line(reason)}", "yellow"), soft_wrap=True)
+        out.print(Text(f"not judged: {format.one_line(reason)}", "yellow"), soft_wrap=True)
     out.print()
     print_table(out, ["", "times", "did"], [_cells(row) for row in view.answers])
     out.print()
     where = "whole runs" if view.free else f"step {view.step}"
     edit = format.one_line(view.edit) if view.edit is not None else "no edit"
     server = f" at {view.server}" if view.server else ""
-    usd = format.usd(view.spent_usd, complete=view.spent_complete)
     out.print(
         Text(
-            f"{where} · bad: {format.one_line(view.oracle)} · {edit} · model {view.model}{server}"
-            f" · met by more than {view.bound:g}"
+            f"{where} · bad: {format.one_line(view.detector)} · {edit} · model {view.model}{server}"
+            f" · met above {view.bound:g}"
             f" · {format.fidelity(view.fidelity, view.fidelity_reasons)}"
-            f" · {view.asked} asked, {view.kept} kept · spent {usd}",
+            f" · {spending_line(spending_of(view))}",
             "dim",
         ),
         soft_wrap=True,

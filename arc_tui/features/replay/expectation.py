@@ -178,7 +178,7 @@ class _Work:
             step=self.step,
             free=free,
             expected=self._expect,
-            oracle=self._trials.name,
+            detector=self._trials.name,
             met=met,
             sentence="; ".join(
                 filter(None, (expect_sentence(met, hits, share.n, lost, free=free), guessed))
@@ -194,8 +194,8 @@ class _Work:
             fidelity_reasons=fidelity.reasons if fidelity is not None else (),
             answers=answer_rows(samples),
             reasons=reasons_of(samples),
-            asked=spent.asked,
-            kept=spent.kept,
+            calls=spent.calls,
+            cached=spent.cached,
             spent_usd=spent.usd,
             spent_complete=spent.complete,
         )
@@ -204,7 +204,7 @@ class _Work:
 def _sampled(given: Given | Rollout) -> Sampled:
     if isinstance(given, Rollout):
         return Sampled(did=" → ".join(given.run.path) or "nothing", bad=given.bad, why=given.why)
-    did = given.action.phrase if given.action is not None else "no answer"
+    did = given.action.phrase if given.action is not None else "no response"
     return Sampled(did=did, bad=given.bad, why=given.why)
 
 
@@ -212,8 +212,7 @@ _REASONS = 3
 
 
 class AnswerRow(Struct, frozen=True, kw_only=True):
-    """Samples that did the same: what, how often, and whether that meets it (None: nobody can
-    tell)."""
+    """Samples that did the same: what, how often, and whether that meets it (None: unknown)."""
 
     did: str
     times: int
@@ -223,8 +222,8 @@ class AnswerRow(Struct, frozen=True, kw_only=True):
 class ExpectView(Struct, frozen=True, eq=False, kw_only=True):
     """An expectation held against the samples of one step, or against whole runs (`free`).
 
-    `expected` is what the user wrote, `oracle` says what is bad. `met` is None where the samples
-    leave it open whether more than `bound` of all would meet it. `share` is that of the `hits` that
+    `expected` is what the user wrote, `detector` names what is bad. `met` is None where the samples
+    leave it open whether more than `bound` of all meet it. `share` is that of the `hits` that
     meet it among those that could be judged; `lost` could not be, `reasons` say why. `fidelity` is
     that of the requests that were asked, with its own reasons.
     """
@@ -233,7 +232,7 @@ class ExpectView(Struct, frozen=True, eq=False, kw_only=True):
     step: int | None
     free: bool
     expected: str
-    oracle: str
+    detector: str
     met: bool | None
     sentence: str
     share: Rate
@@ -247,14 +246,14 @@ class ExpectView(Struct, frozen=True, eq=False, kw_only=True):
     fidelity_reasons: tuple[str, ...] = ()
     answers: tuple[AnswerRow, ...] = ()
     reasons: tuple[str, ...] = ()
-    asked: int = 0
-    kept: int = 0
+    calls: int = 0
+    cached: int = 0
     spent_usd: float = 0.0
     spent_complete: bool = True
 
 
 class Sampled(Struct, frozen=True, kw_only=True):
-    """One sample: what it did, whether that is bad, and why nobody can tell where that is None."""
+    """One sample: what it did, whether that is bad, and why that is unknown where it is None."""
 
     did: str
     bad: bool | None
@@ -284,11 +283,11 @@ def reasons_of(samples: Iterable[Sampled]) -> tuple[str, ...]:
 
 
 def expect_sentence(met: bool | None, hits: int, n: int, lost: int, *, free: bool) -> str:
-    """`met: 3 of 3 answers`: the verdict, and what it rests on."""
-    noun = "run" if free else "answer"
+    """`met: 3 of 3 responses`: the verdict, and what it rests on."""
+    noun = "run" if free else "response"
     if not n:
-        return f"cannot tell: none of {format.count(lost, noun)} could be judged"
-    verdict = {True: "met", False: "not met", None: "cannot tell"}[met]
-    look = ", a look" if n <= LOOK and met is not None else ""
-    beside = f", {lost} more could not be judged" if lost else ""
+        return f"inconclusive: 0 of {format.count(lost, noun)} judged"
+    verdict = {True: "met", False: "not met", None: "inconclusive"}[met]
+    look = ", not conclusive" if n <= LOOK and met is not None else ""
+    beside = f", {lost} more not judged" if lost else ""
     return f"{verdict}: {hits} of {format.count(n, noun)}{look}{beside}"

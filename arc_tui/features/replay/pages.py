@@ -39,14 +39,14 @@ def _step(row: ReplayRow, broken: BreakTest | None) -> Iterator[Item]:
     yield from _response("recorded", row.recorded_calls, row.recorded_text, row.recorded)
     if row.refused is not None:
         yield BLANK
-        yield from _not_asked("not asked", row.refused)
+        yield from _skipped("skipped", row.refused)
     for name, arm in (("control", row.control), ("edited", row.edited)):
         if arm is not None:
             yield BLANK
             yield from _arm(name, arm, row)
     if row.edited_refused is not None:
         yield BLANK
-        yield from _not_asked("edited  not asked", row.edited_refused)
+        yield from _skipped("edited  skipped", row.edited_refused)
     yield BLANK
     yield from _trust(row)
 
@@ -61,28 +61,28 @@ def _found(row: ReplayRow, broken: BreakTest | None) -> Iterator[Item]:
         return
     if broken is not None and broken.control_n and broken.edited_n:
         shown = (
-            f"shows in {broken.edited}/{broken.edited_n} with the edit,"
-            f" in {broken.control}/{broken.control_n} of control"
+            f"in {broken.edited}/{broken.edited_n} edited,"
+            f" {broken.control}/{broken.control_n} control"
         )
         said = f"{shown} ({format.one_line(broken.oracle)}); {_chance(broken.p)}"
-        yield Block(text=said, label="the failure", style="quiet")
-    yield Block(text=_chance(row.p, row.effect), label="departures", style="quiet")
+        yield Block(text=said, label="failure", style="quiet")
+    yield Block(text=_chance(row.p, row.effect), label="divergence", style="quiet")
 
 
 def _chance(p: float, beyond: bool | None = None) -> str:
     """A p-value in words. Beside other tests it may take more than ALPHA: `beyond` says so."""
     held = p <= ALPHA if beyond is None else beyond
-    return f"{'beyond chance' if held else 'may be chance'}, p = {p:.2g}"
+    return f"{'significant' if held else 'not significant'}, p = {p:.2g}"
 
 
-def _not_asked(title: str, why: str) -> Iterator[Item]:
+def _skipped(title: str, why: str) -> Iterator[Item]:
     yield Block(text=title, style="candidate")
     yield Block(text=format.plain(why), indent=INDENT)
 
 
 def _arm(name: str, arm: ArmRow, row: ReplayRow) -> Iterator[Item]:
-    """Every different answer of an arm, its words that were not recorded marked; of several
-    samples, how often it departs."""
+    """Every different response of an arm, its words that were not recorded marked; of several
+    samples, how often it diverges."""
     one = arm.counts.total <= 1
     style = "candidate" if arm.usual.same is False else "role"
     yield Block(text=f"{name:<7}", style=style, aside=_sets_apart(arm.usual) if one else _rate(arm))
@@ -98,12 +98,12 @@ def _arm(name: str, arm: ArmRow, row: ReplayRow) -> Iterator[Item]:
 
 
 def _rate(arm: ArmRow) -> str:
-    """How often an arm departs, with its interval, and how many samples cannot be told."""
+    """How often an arm diverges, with its interval, and how many samples are unclear."""
     found = arm.counts
-    said = f"departs in {found.departs} of {found.decided}: {percent(found.departure)}"
+    said = f"diverges in {found.departs} of {found.decided}: {percent(found.departure)}"
     others = [
         f"{format.number(times)} {what}"
-        for times, what in ((found.reworded, "in other words"), (found.unclear, "cannot be told"))
+        for times, what in ((found.reworded, "reworded"), (found.unclear, "unclear"))
         if times
     ]
     return "; ".join([said, *others])
@@ -141,7 +141,7 @@ def _with_recorded(item: Item, recorded: Sequence[Item]) -> Item:
 
 
 def _trust(row: ReplayRow) -> Iterator[Item]:
-    """Fidelity with its reasons, losses, and whether the edited agent would have been here."""
+    """Fidelity with its reasons, losses, and whether the edited arm diverged before."""
     masked = f", {row.masked} masked" if row.masked else ""
     yield Block(
         text=f"{row.fidelity.value}{masked}",
@@ -153,7 +153,7 @@ def _trust(row: ReplayRow) -> Iterator[Item]:
         yield Block(text=format.plain(loss), label="lost", style="quiet")
     if row.dimmed:
         yield Block(
-            text="the edited agent would not have been here: it left the road before",
+            text="after divergence, not counted",
             label="dimmed",
             style="quiet",
         )

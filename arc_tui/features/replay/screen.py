@@ -24,6 +24,7 @@ from arc_tui.experiments.dialogs import AttachBox, Attachment, SamplesBox, attac
 from arc_tui.experiments.edit_widgets import EditPane
 from arc_tui.experiments.edits import Draft, build_draft, edit_of
 from arc_tui.experiments.locked_view import ReplayRow
+from arc_tui.experiments.models import spending_of
 from arc_tui.experiments.request import CostEstimate, ReplayRequest, asked_models, is_local
 from arc_tui.experiments.runner import JobFinished
 from arc_tui.experiments.screen import ExperimentScreen, model_key, samples_key, stop_key
@@ -57,7 +58,7 @@ class ReplayScreen(ExperimentScreen[ReplayState]):
 
     CSS_PATH = "screen.tcss"
     HELP = "a replay"
-    MISS_HINT = "ask again, and say what it may cost, or for fewer samples (‹replay.samples›)"
+    MISS_HINT = "run again with a limit, or with fewer samples (‹replay.samples›)"
     AT_REST = ExperimentScreen.AT_REST | {"bisect", "stored", "change", "free", "attach"}
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
 
@@ -192,11 +193,11 @@ class ReplayScreen(ExperimentScreen[ReplayState]):
 
     def _choose_edit(self, kept: tuple[KeptEdit, ...]) -> None:
         if not kept:
-            self.say("no edit is kept yet: every edit that is asked about is")
+            self.say("No saved edits yet. Replaying an edit saves it.")
             return
         options = [edit_option(each, format.count(each.replays, "replay")) for each in kept]
-        hint = "or the beginning of an edit's name or id"
-        choices = [Option(AS_RECORDED, "no edit at all"), *options]
+        hint = "or the start of an edit's name or id"
+        choices = [Option(AS_RECORDED, "no edit"), *options]
         self.app.push_screen(AskBox("which edit?", hint=hint, choices=choices), self._take_edit)
 
     def _take_edit(self, name: str | None) -> None:
@@ -232,7 +233,7 @@ class ReplayScreen(ExperimentScreen[ReplayState]):
         self.app.push_screen(AttachBox(self.draft.missing), take)
 
     def _reload(self, what: str) -> None:
-        self.say(f"the trace now has {what}")
+        self.say(f"Attached: {what}")
         self._load(self.draft.edit, {})
 
     def show_error(self, error: ArcError) -> None:
@@ -278,11 +279,11 @@ class ReplayScreen(ExperimentScreen[ReplayState]):
         """Show what was spent by now: of calls made together, what they say is known only once all
         of them are answered."""
         spent, view = self.spending, self.state.view
-        if spent is not None and (spent.asked, spent.kept) != (view.asked, view.kept):
+        if spent is not None and spent != spending_of(view):
             view = structs.replace(
                 view,
-                asked=spent.asked,
-                kept=spent.kept,
+                calls=spent.calls,
+                cached=spent.cached,
                 spent_usd=spent.usd,
                 spent_complete=spent.complete,
             )
@@ -375,6 +376,6 @@ class ReplayScreen(ExperimentScreen[ReplayState]):
         elif not self._warned and self._edited not in {None, self._ran, *self.draft.names}:
             self._warned = True
             again = self.key_of("replay.back")
-            self.say(f"this edit was never asked about; {again} again leaves without it")
+            self.say(f"This edit was not replayed and is not saved. {again} again discards it.")
         else:
             self.dismiss()

@@ -17,7 +17,7 @@ from replay.locked.estimate import Estimate
 from replay.models.choose import label
 from replay.models.wire import KEY_HINT, NO_KEY
 
-CHANGED = "the edit was changed since: this is of the one asked before; ‹replay.run› asks again"
+CHANGED = "Results of the previous edit. ‹replay.run› replays the changed one."
 
 
 class ReplayState(ExperimentState, frozen=True, eq=False, kw_only=True):
@@ -48,9 +48,9 @@ class ReplayState(ExperimentState, frozen=True, eq=False, kw_only=True):
         verdict = self.view.verdict.sentence
         match self.phase:
             case "running" | "stopping":
-                return f"So far: {verdict}" if self.view.done else "Asking the first step."
+                return f"So far: {verdict}" if self.view.done else "Replaying the first step."
             case _ if self.trouble is not None:
-                return f"{as_sentence(self.trouble.message)} {self._kept}".rstrip()
+                return f"{as_sentence(self.trouble.message)} {self._saved}".rstrip()
             case "stopped":
                 return f"{self._stopped} {verdict if self._answered else ''}".rstrip()
             case "done":
@@ -60,7 +60,7 @@ class ReplayState(ExperimentState, frozen=True, eq=False, kw_only=True):
 
     @property
     def basis(self) -> tuple[str, ...]:
-        """What the verdict rests on, where it is what is said."""
+        """What the verdict rests on, where there is one."""
         over = self.phase in ("done", "stopped") and self.trouble is None
         return self.view.verdict.basis if over else ()
 
@@ -72,15 +72,15 @@ class ReplayState(ExperimentState, frozen=True, eq=False, kw_only=True):
     @property
     def _stopped(self) -> str:
         steps = format.count(len(self.draft.rows), "step")
-        return f"Stopped at {self._answered} of {steps}. {self._kept}"
+        return f"Stopped after {self._answered} of {steps}. {self._saved}"
 
     @property
-    def _kept(self) -> str:
-        return "What was answered is kept." if self.view.asked + self.view.kept else ""
+    def _saved(self) -> str:
+        return "Completed calls are saved." if self.view.calls + self.view.cached else ""
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What stands against it: a refusal, a failure no prompt can answer, what is missing."""
+        """A refusal, a failure that a prompt edit cannot fix, what is missing."""
         said = list(self.view.verdict.notices)
         if self.phase == "idle" and self.estimate is not None:
             said = list(estimate_notices(self.estimate))
@@ -89,9 +89,7 @@ class ReplayState(ExperimentState, frozen=True, eq=False, kw_only=True):
         if self.draft.notice is not None and self.draft.notice not in said:
             said.append(self.draft.notice)
         if self.draft.missing:
-            said.append(
-                f"{' and '.join(self.draft.missing)}: ‹replay.attach› attaches what you have"
-            )
+            said.append(f"{' and '.join(self.draft.missing)}: ‹replay.attach› attach")
         if self.trouble is not None and self.trouble.hint:
             said.insert(0, self.trouble.hint)
         return tuple(said)
@@ -106,7 +104,7 @@ EMPTY = ReplayState()
 def estimate_sentence(found: ReplayEstimate) -> str:
     """All of it in one line."""
     if found.calls is None:
-        return "Which model answered was not recorded: ‹replay.model› chooses one to ask."
+        return "Model unknown. ‹replay.model› choose a model."
     return f"{_extent(found)}: {'; '.join(_clauses(found, found.calls))}"
 
 
@@ -116,9 +114,9 @@ def _extent(found: ReplayEstimate) -> str:
     steps = format.count(found.steps, "step")
     if left < found.steps:
         steps = f"{format.number(left)} of {steps}"
-    arms = f"{found.arms} arms" if found.arms > 1 else "control alone"
+    arms = f"{found.arms} arms" if found.arms > 1 else "control arm only"
     samples = format.count(found.sampling.levels[0], "sample")
-    return f"{steps} × {arms} × {samples}{', asked afresh' if found.resample else ''}"
+    return f"{steps} × {arms} × {samples}{', cache ignored' if found.resample else ''}"
 
 
 def estimate_notices(found: ReplayEstimate) -> tuple[str, ...]:
@@ -126,7 +124,7 @@ def estimate_notices(found: ReplayEstimate) -> tuple[str, ...]:
     calls = found.calls is not None and found.calls.calls > 0
     keyless = (f"{NO_KEY}: {KEY_HINT}",) if found.keyless and calls and not found.is_free else ()
     return keyless + tuple(
-        f"{format.count(count, 'step')} cannot be asked{whom}: {format.one_line(why)}"
+        f"{format.count(count, 'step')} cannot be replayed{whom}: {format.one_line(why)}"
         for whom, reasons in (("", found.refused), (" with the edit", found.edit_refused))
         for why, count in reasons
     )
@@ -135,19 +133,19 @@ def estimate_notices(found: ReplayEstimate) -> tuple[str, ...]:
 def _clauses(found: ReplayEstimate, estimate: Estimate) -> Iterator[str]:
     yield f"{_at_first(found, estimate)}{at_most(estimate)}"
     if found.sampling.schedule == "batch":
-        yield "as a batch, within a day"
+        yield "one batch, within a day"
     if found.is_free or not estimate.most_calls:
         yield "free"
     else:
-        yield f"{format.cost(estimate)}, within a limit asked for first"
+        yield f"{format.cost(estimate)}; the run asks for a limit first"
 
 
 def _at_first(found: ReplayEstimate, estimate: Estimate) -> str:
     """The calls that are sure to come, and of whom."""
     if not estimate.calls:
-        return "all answered already" if estimate.stored else "nothing to ask"
-    whom = ", the edit to ".join(format.one_line(label(name)) for name in found.models)
+        return "all cached" if estimate.stored else "no call"
+    whom = ", edited arm to ".join(format.one_line(label(name)) for name in found.models)
     said = f"{format.count(estimate.calls, 'call')} to {whom}"
     if estimate.stored:
-        said += f", {format.number(estimate.stored)} more answered already"
+        said += f", {format.number(estimate.stored)} more cached"
     return said

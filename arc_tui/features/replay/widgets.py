@@ -29,8 +29,9 @@ from arc_tui.experiments.locked_view import (
     phrase,
     tally,
 )
-from arc_tui.experiments.models import Spending
-from arc_tui.experiments.screen import ExperimentFooter, ExperimentHead, spent_words
+from arc_tui.experiments.models import spending_of
+from arc_tui.experiments.progress import progress_line, spending_line, spent_so_far
+from arc_tui.experiments.screen import ExperimentFooter, ExperimentHead
 from arc_tui.features.replay.state import EMPTY, ReplayState
 from arc_tui.ui import format
 from arc_tui.ui.dialogs import AskBox, Option
@@ -60,14 +61,14 @@ LEAST = 7
 MEASURED = 2000
 """Rows looked at to choose widths."""
 
-QUIET = ("same", "other words", format.UNKNOWN)
+QUIET = ("same", "reworded", format.UNKNOWN)
 """What an arm does where it does nothing else than was recorded."""
 
 DIMMED = "╎"
-"""Stands before a step that comes after the edited arm left the road."""
+"""Marks a step after the edited arm diverged."""
 
 EFFECT = "┃"
-"""Stands before a step at which the arms differ beyond chance."""
+"""Marks a step at which the arms differ significantly."""
 
 
 class Cell(NamedTuple):
@@ -199,9 +200,9 @@ def caption(rows: Sequence[ReplayRow]) -> str:
     """The title, with the meaning of the marks at the edge that are there."""
     said = ["steps"]
     if any(is_beyond_chance(row) and not row.dimmed for row in rows):
-        said.append(f"{EFFECT} beyond chance")
+        said.append(f"{EFFECT} significant")
     if any(row.dimmed for row in rows):
-        said.append(f"{DIMMED} the edited agent would not have been here")
+        said.append(f"{DIMMED} after divergence, not counted")
     return " · ".join(said)
 
 
@@ -215,7 +216,7 @@ def shown(row: ReplayRow) -> tuple[Cell, Cell, Cell]:
 
 def _arm(arm: ArmRow | None, refused: str | None = None) -> Cell:
     if refused is not None:
-        return Cell(f"not asked: {format.one_line(refused)}")
+        return Cell(f"skipped: {format.one_line(refused)}")
     return Cell(phrase(arm), tally(arm))
 
 
@@ -279,19 +280,15 @@ class ReplayFoot(ExperimentFooter[ReplayState]):
     def progress(self, width: int) -> Text:
         view = self.state.view
         total = view.total or len(self.state.draft.rows)
-        words = f"{_progress(view, total)} · {spent_words(_spent(view), self.state.limits)}"
+        spent, limits = spending_of(view), self.state.limits
+        words = progress_line("Replaying step", view.done, total, spent, limits)
+        if view.done == total and total:  # some steps are still open
+            words = f"Adding samples · {spent_so_far(spent, limits)}"
         return self.bar(view.done, total, words)
 
 
-def _progress(view: ReplayView, total: int) -> str:
-    """How many steps are known; once all are, some may still be open."""
-    if view.done == total and total:
-        return "more samples where it is open"
-    return f"{view.done} of {format.count(total, 'step')}"
-
-
 def figures(view: ReplayView, limits: Limits) -> Iterator[str]:
-    """Collateral, the models, fidelity at worst, calls, money, digest: what there is of them."""
+    """Collateral, the models, lowest fidelity, calls, cost, digest: what there is of them."""
     counted = view.verdict.collateral
     if counted is not None:
         yield f"fixed {counted.fixed}"
@@ -306,22 +303,16 @@ def figures(view: ReplayView, limits: Limits) -> Iterator[str]:
         masked = f", {view.verdict.masked} masked" if view.verdict.masked else ""
         yield f"fidelity {view.verdict.weakest.value}{masked}"
     if view.done:
-        yield spent_words(_spent(view), limits)
+        yield spending_line(spending_of(view), limits)
     if view.digest is not None:
         yield format.short_digest(view.digest)
 
 
 def _place(view: ReplayView) -> str:
-    """Where it was asked, and who else was."""
+    """The server, and the model of the edited arm where that is another one."""
     server = f" at {format.one_line(view.server)}" if view.server else ""
     other = view.verdict.edited_model
-    return f"{server}, the edit of {format.one_line(other)}" if other is not None else server
-
-
-def _spent(view: ReplayView) -> Spending:
-    return Spending(
-        asked=view.asked, kept=view.kept, usd=view.spent_usd, complete=view.spent_complete
-    )
+    return f"{server}, edited arm {format.one_line(other)}" if other is not None else server
 
 
 # --- dialogs: one change more, and the name of the edit
@@ -338,13 +329,13 @@ class Kind(NamedTuple):
 
 def kinds(step: int) -> dict[str, Kind]:
     """The kinds to choose from at a step, by their name."""
-    keep = "what must it keep to?"
+    keep = "constraint text"
     here = partial(InjectConstraint, step=step)
     return {
-        "constraint": Kind("said at the end of the system prompt", keep, InjectConstraint),
-        f"constraint at step {step}": Kind("said there and in every later step", keep, here),
-        "model": Kind("another one is asked with the edit", "which model?", SetModel),
-        "effort": Kind("how hard the model tries", "how hard?", SetEffort, EFFORTS),
+        "constraint": Kind("added at the end of the system prompt", keep, InjectConstraint),
+        f"constraint at step {step}": Kind("added there and in every later step", keep, here),
+        "model": Kind("another model for the edited arm", "which model?", SetModel),
+        "effort": Kind("reasoning effort of the model", "which effort?", SetEffort, EFFORTS),
     }
 
 
@@ -360,7 +351,7 @@ async def ask_change(
     options = [Option(name, kind.does) for name, kind in known.items()]
     for name, change in leave.items():
         options.append(Option(name, format.one_line(describe(change)), "leave out"))
-    chosen = await app.push_screen_wait(AskBox("another change with the edit", choices=options))
+    chosen = await app.push_screen_wait(AskBox("add a change", choices=options))
     if chosen is None:
         return None
     if chosen in leave:
@@ -408,7 +399,7 @@ class EditNames:
 
     async def ask(self, app: App[None], edit: Edit) -> Edit | None:
         """The edit under the name a person gives it, None where they leave. From a worker."""
-        name = await app.push_screen_wait(AskBox("a name for the edit", answer=edit.name))
+        name = await app.push_screen_wait(AskBox("name of the edit", answer=edit.name))
         if name is None:
             return None
         self._given[edit.digest] = name
