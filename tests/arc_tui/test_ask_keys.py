@@ -112,7 +112,7 @@ async def test_enter_asks_under_the_probe_that_is_looked_at(db: Path) -> None:
     async with probing(db, START, 0) as pilot:
         await press(pilot, "j", "j")
         await by_key(pilot, "probe.run")
-        assert "The failure persists under the probe (the tools are renamed" in text(pilot.app)
+        assert "The failure persists with the probe (the tools are renamed" in text(pilot.app)
     with open_ledger(db) as store:
         assert [(line.step, line.probe) for line in result.kept(store)] == [(0, "rename")]
 
@@ -122,12 +122,12 @@ async def test_enter_asks_under_the_probe_that_is_looked_at(db: Path) -> None:
     [
         (
             "rename",
-            "that speaks for goal misread, not tool selection. Try: clarify the goal.",
+            "Likely cause: goal misread, not tool selection.",
             "get_order → tool_1",
         ),
         (
             "midpoint",
-            "Undecided between accumulated context and capability gradient",
+            "Inconclusive: accumulated context or capability gradient",
             "Summary of the conversation",
         ),
     ],
@@ -274,7 +274,7 @@ async def ask_until_held(pilot: Pilot[None], server: Server, run: str) -> None:
     written(pilot, "40 calls")
     await pilot.press("enter")
     assert await asyncio.to_thread(server.held.wait, PATIENCE_S)
-    await until(pilot, "x stops")
+    await until(pilot, "x stop")
 
 
 async def stop(pilot: Pilot[None], name: str) -> None:

@@ -135,7 +135,7 @@ async def test_while_it_runs_it_says_what_is_asked_and_why(db: Path, size: tuple
         said = drawn(pilot.app)
         assert "Asking v5 ×4: an answer there is expected to leave the least open." in said
         assert "next ×4" in said
-        assert rows(pilot.app)[-2].endswith("x stops")
+        assert rows(pilot.app)[-2].endswith("x stop")
         matches_golden(pilot.app, f"bisect_going_{size[0]}x{size[1]}")
 
 

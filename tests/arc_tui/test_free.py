@@ -97,7 +97,7 @@ def test_the_view_says_where_it_left_the_road_and_what_each_call_got(db: Path) -
         "Diverged at step 4: refund_order → get_order. No recorded result for"
         ' get_order(order_id="1039"): never recorded with these arguments.'
     )
-    assert [row.mark for row in view.rows] == ["same"] * 4 + ["left"]
+    assert [row.mark for row in view.rows] == ["same"] * 4 + ["diverged"]
     assert [(got.rank, got.step) for row in view.rows for got in row.got] == [
         ("exact", 0), ("exact", 1), ("exact", 2), ("exact", 3), ("miss", None),
     ]  # fmt: skip
@@ -126,8 +126,7 @@ def test_stubs_carry_the_run_on_and_are_kept_with_the_trace(db: Path) -> None:
     assert end.rows[4].got[0].stub == READ
     assert end.notices == (
         "2 calls got a stub.",
-        "1 new call that may write (refund_order), not in the recording;"
-        " no tool was run.",
+        "1 new call that may write (refund_order), not in the recording; no tool was run.",
     )
     again = last(db, edit=V4)
     assert (again.digest, again.spent.calls) == (end.digest, 0)
@@ -191,7 +190,7 @@ def test_a_stale_answer_stops_the_run_unless_it_is_allowed_and_is_then_told(tmp_
     assert (loose.status, loose.rows[2].got[0].rank, loose.rows[2].got[0].step) == (
         "finished", "stale", 0,
     )  # fmt: skip
-    assert loose.notices[0].startswith("1 call got what was recorded at another moment (stale)")
+    assert loose.notices[0].startswith("1 call got a stale result")
 
 
 def test_what_the_user_says_of_a_tool_is_part_of_what_is_kept(tmp_path: Path) -> None:
@@ -224,8 +223,7 @@ def test_what_is_only_guessed_says_so_in_the_reason_and_beside_each_result(tmp_p
         "2 tool results are guessed (read-only by name alone: get_balance)."
     )
     assert guessed.notices == (
-        "To say that these tools change nothing: --reads get_balance; of one that does:"
-        " --writes TOOL.",
+        "Mark these tools as read-only: --reads get_balance; or as writing: --writes TOOL.",
     )
     assert "guessed: read-only by name alone: get_balance" in document_text(
         row_page(guessed.rows[2])
@@ -235,9 +233,7 @@ def test_what_is_only_guessed_says_so_in_the_reason_and_beside_each_result(tmp_p
     assert (known.guessed, known.notices) == (0, ())
     assert "guessed" not in known.sentence
     assert known.digest != guessed.digest
-    assert free_runs([guessed, known]).sentence.endswith(
-        "1 of 2 runs use guessed tool results."
-    )
+    assert free_runs([guessed, known]).sentence.endswith("1 of 2 runs use guessed tool results.")
 
 
 # --- the end of a recording that was broken off
@@ -312,7 +308,7 @@ def test_before_a_server_is_asked_it_is_said_what_the_recording_would_cost(db: P
 
 def test_the_command_prints_a_stub_to_paste_and_how_to_go_on(db: Path, tmp_path: Path) -> None:
     first = run(db, TOUR, "--edit", "v4", "--free")
-    assert first.return_value == 1
+    assert first.return_value == 2
     assert UNCHECKED in first.stdout
     assert '≠ diverged  4     get_order(order_id="1039")' in first.stdout
     assert f"$ arc --db {db} replay {TOUR} --free --edit v4 --stub stubs.toml" in first.stdout
@@ -333,7 +329,8 @@ def pasted(printed: str) -> str:
 
 def test_exit_codes_tell_a_finished_run_from_one_that_stopped(db: Path) -> None:
     assert run(db, TOUR, "--free").return_value == 0
-    assert run(db, TOUR, "--free", "--step", "2", "--max-steps", "1").return_value == 1
+    assert run(db, TOUR, "--free", "--step", "2", "--max-steps", "1").return_value == 2
+    assert run(db, TOUR, "--free", "--exit-code").return_value == 0
     with pytest.raises(NotFound):
         run(db, TOUR, "--free", "--step", "99")
 
@@ -348,7 +345,7 @@ def test_as_json_every_wish_gives_its_runs(db: Path) -> None:
 def test_runs_that_are_alike_are_printed_once(db: Path) -> None:
     printed = run(db, TOUR, "--free", "--edit", "v4", "-k", "3").stdout
     assert printed.count("≠ diverged") == 1
-    assert "runs 1, 2, 3: It left the recorded road" in printed
+    assert "runs 1, 2, 3: Diverged at step 4" in printed
     assert printed.count("[[stub]]") == 1
     assert printed.count("digest sha256:") == 3
 

@@ -200,7 +200,7 @@ async def test_a_stale_answer_is_allowed_after_it_was_asked_and_taken_back(tmp_p
         assert status(screen) == "stale"
         await press(pilot, "A", "enter")
         assert status(screen) == "finished"
-        assert "1 call got what was recorded at another moment (stale)" in drawn(pilot.app)
+        assert "1 call got a stale result" in drawn(pilot.app)
         await press(pilot, "A")
         assert status(screen) == "stale"
 
@@ -241,7 +241,7 @@ async def test_a_server_is_asked_only_under_a_limit_which_holds_for_the_screen(
             pilot.app.screen.query_one(Input).value = "6 calls"
             await press(pilot, "enter")
             assert screen.state.view.status == "miss"
-            assert "5 of 6 asked" in drawn(pilot.app)
+            assert "5 of 6 calls" in drawn(pilot.app)
             await press(pilot, "s", "ctrl+s", "ctrl+s")
             assert api.asked == 6
             assert "1 of 1 call · 5 cached" in drawn(pilot.app)
@@ -307,7 +307,7 @@ async def test_enter_shows_an_answer_in_full_and_escape_goes_back_step_by_step(d
     async with opened(db, (80, 24), below=True) as (pilot, screen):
         await press(pilot, "g", "enter")
         assert focused(screen) == "answer"
-        assert "what it did" not in drawn(pilot.app)
+        assert " steps " not in drawn(pilot.app)
         assert '"order_id":"1049"' in drawn(pilot.app)
         await press(pilot, "escape")
         assert focused(screen) == "path"

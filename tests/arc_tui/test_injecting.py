@@ -51,7 +51,7 @@ def test_an_error_a_run_with_what_was_put_in_and_what_became_of_it(db: Path) -> 
     result = run(db, *RUNS)
     assert result.return_value == 0
     lines = result.stdout.splitlines()
-    assert lines[0].startswith("Corrected 2 of 3 errors within 2 answers; acted on 1.")
+    assert lines[0].startswith("Corrected 2 of 3 errors within 2 steps; acted on 1.")
     assert "3 errors: not conclusive; the article uses 5 to 10 tasks" in lines[1]
     rows = [line for line in lines if "get_order →" in line]
     assert len(rows) == 3
@@ -108,7 +108,7 @@ def test_your_own_error_is_a_file_with_one_observation(db: Path, tmp_path: Path)
     file.write_text('[[change]]\nkind = "set_observation"\ntarget = 1\ntext = "Only 14 days."\n')
     (row,) = as_json(db, RUNS[0], "--edit", str(file))["rows"]
     assert (row["kind"], row["step"], row["shown"]) == ("yours", 1, "Only 14 days.")
-    with pytest.raises(click.UsageError, match="--edit names its own step"):
+    with pytest.raises(click.UsageError, match="--edit sets the step"):
         run(db, RUNS[0], "--edit", str(file), "--step", "1")
 
 

@@ -198,7 +198,7 @@ async def test_few_samples_decide_nothing_and_more_may(db: Path, ids: dict[str, 
         await answer(pilot, "1")
         await press(pilot, "c")
         assert screen.state.lines[0].startswith("Inconclusive: hallucination or goal misread")
-        assert "n asks more often" in drawn(pilot.app)
+        assert "n more samples" in drawn(pilot.app)
         assert lines(db)[-1].classification is None
 
 
@@ -226,7 +226,7 @@ async def test_a_server_is_asked_under_a_limit_and_a_probe_cut_short_leaves_no_l
     async with opened(db, ids[START], 0, MODEL) as (pilot, screen):
         await pilot.press("c")
         await until(pilot, LIMIT)
-        assert "They go to http://127.0.0.1" in drawn(pilot.app)
+        assert "Server: http://127.0.0.1" in drawn(pilot.app)
         await press(pilot, "escape")
         assert "run again with a limit" in drawn(pilot.app)
         assert api.asked == 0

@@ -88,7 +88,7 @@ def test_the_caption_explains_only_the_marks_that_are_there() -> None:
     tested = row(mark="changed", effect=True, p=0.001)
     assert caption([row()]) == "steps"
     assert caption([row(), tested]) == "steps · ┃ significant"
-    assert "would not have been here" in caption([row(dimmed=True)])
+    assert "after divergence" in caption([row(dimmed=True)])
     assert mark_words(row(refused="held by the server")) == "– skipped"
 
 
@@ -134,7 +134,7 @@ def test_one_sample_has_no_rate_and_no_test() -> None:
 def test_the_failure_at_the_break_has_a_test_of_its_own() -> None:
     broken = BreakTest(oracle="loop, by rule", control=8, control_n=8, edited=0, edited_n=8)
     said = page(row(mark="fixed", effect=False, p=0.47, edited=arm(OTHER, departs=8)), broken)
-    assert "failure   in 0/8 edited, 8/8 control (loop, by rule)" in said
+    assert "failure in 0/8 edited, 8/8 control (loop, by rule)" in said
     assert "divergence not significant, p = 0.47" in said
 
 

@@ -261,7 +261,7 @@ async def test_while_it_runs_it_says_how_far_it_is_and_stops(db: Path) -> None:
         await settle(pilot)
         assert rows(pilot.app)[1].startswith(" So far: No contradiction found in ")
         assert " of 22 steps · " in rows(pilot.app)[-2]
-        assert rows(pilot.app)[-2].endswith("x stops")
+        assert rows(pilot.app)[-2].endswith("x stop")
 
 
 def views(db: Path) -> list[StepsView]:

@@ -117,7 +117,7 @@ async def test_what_was_tried_before_is_shown_with_its_day_before_anything_is_as
     kept_at(db, ran_ns=1_795_000_000 * 10**9)
     async with opened(db, size=size) as (pilot, screen):
         assert at(screen) == "idle"
-        assert "Tried 2026-11-18 11:06 UTC: fixed 3/3" in drawn(pilot.app)
+        assert "Tested 2026-11-18 11:06 UTC: fixed 3/3" in drawn(pilot.app)
         matches_golden(pilot.app, f"trying_before_{size[0]}x{size[1]}")
         if size == (80, 24):
             return
@@ -139,7 +139,7 @@ def kept_at(db: Path, ran_ns: int) -> None:
 
 async def test_without_an_edit_r_asks_for_one_which_may_be_a_file(db: Path) -> None:
     async with opened(db, edit=None) as (pilot, screen):
-        assert "Nothing is tried yet: e chooses an edit" in drawn(pilot.app)
+        assert "No edit yet. e choose an edit" in drawn(pilot.app)
         assert "many-wishes · 2" in drawn(pilot.app)
         await press(pilot, "r")
         await answer(pilot, str(V4))
@@ -203,7 +203,7 @@ async def test_samples_and_healthy_steps_are_as_many_as_a_person_says(db: Path) 
         await press(pilot, "s")
         await answer(pilot, "none")
         assert screen.state.request.samples == 2
-        assert "'none' is not a number from 1" in drawn(pilot.app)
+        assert "'none' is not a number from" in drawn(pilot.app)
 
 
 async def test_enter_opens_the_run_at_the_step_that_is_asked_past_the_heading(db: Path) -> None:
@@ -225,7 +225,7 @@ async def test_while_it_runs_it_says_how_far_it_is_and_x_stops_it(db: Path) -> N
         screen.post_message(JobProgressed(halfway))
         await settle(pilot)
         assert "So far: fixed" in drawn(pilot.app)
-        assert rows(pilot.app)[-2].endswith("x stops")
+        assert rows(pilot.app)[-2].endswith("x stop")
         assert f"{halfway.done} of {halfway.total} steps" in drawn(pilot.app)
 
 
@@ -248,7 +248,7 @@ async def test_e_on_a_bar_of_the_failures_tries_an_edit_on_its_runs(db: Path) ->
         screen = app.screen
         assert isinstance(screen, EditTestScreen)
         assert [row.trace for row in screen.state.view.runs] == list(broken(db))
-        assert rows(app)[0] == " try an edit on hallucinated state"
+        assert rows(app)[0] == " test an edit on hallucinated state"
 
 
 async def test_escape_goes_back_once_nothing_runs(db: Path) -> None:
@@ -275,7 +275,7 @@ async def test_a_server_is_asked_only_under_a_limit_and_what_it_said_is_kept(
         screen.change_request(controls=1, samples=1)
         await settle(pilot)
         await asked_for_a_limit(pilot)
-        assert "They go to http://127.0.0.1" in drawn(pilot.app)
+        assert "Server: http://127.0.0.1" in drawn(pilot.app)
         await press(pilot, "escape")
         assert "no cached response" in drawn(pilot.app)
         assert "ask again (r), and say what it may cost" in drawn(pilot.app)

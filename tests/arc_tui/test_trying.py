@@ -102,7 +102,7 @@ def test_the_older_prompt_fixes_the_class_that_the_newer_one_planted(db: Path) -
         "v4: fixed 3/3 (.21–1), expected by chance < .1"
         " · broke 3/12 (.09–.53), expected by chance < .1"
     )
-    assert "0/5 answers against 5/5 of control, beyond chance (p = .008)" in sentence
+    assert "failure in 0/5 edited, 5/5 control (significant, p = .008)" in sentence
     assert sentence.endswith(NOT_OUTCOMES)
     assert "2 runs have the same request as another: called once" in result.stdout
     assert "3 runs of 1 task: effective sample size 1.0" in result.stdout
@@ -115,7 +115,7 @@ def test_json_holds_every_row_and_rates_as_everywhere(db: Path) -> None:
     assert [(row["run"], row["step"], row["ruling"]) for row in view["runs"]] == [
         (f"many-wishes · {trial}", 4, "fixed") for trial in range(3)
     ]
-    assert {row["oracle"] for row in view["runs"]} == {"hallucinated state, by rule"}
+    assert {row["detector"] for row in view["runs"]} == {"hallucinated state, by rule"}
     assert [row["like"] for row in view["runs"]] == [None, *["many-wishes · 0"] * 2]
     assert set(view["fixed"]["rate"]) == {"value", "n", "low", "high"}
     assert (view["fixed"]["hits"], view["fixed"]["groups"]) == (3, 1)
@@ -162,7 +162,10 @@ def test_an_argument_that_is_of_no_matter_departs_nowhere(db: Path) -> None:
     assert refund() == "broke"
     rule = ("--compare", "refund_order.amount=ignore")
     assert refund(*rule) == "held"
-    assert "your rules: refund_order.amount: does not count" in demo(db, *older, *rule).stdout
+    assert (
+        "your comparison rules: refund_order.amount: does not count"
+        in demo(db, *older, *rule).stdout
+    )
     with pytest.raises(ArcError, match="sometimes"):
         demo(db, *older, "--compare", "refund_order.amount=sometimes")
 
@@ -172,7 +175,7 @@ def test_one_sample_is_called_a_look_and_proves_nothing(db: Path) -> None:
     assert "1 sample: not conclusive." in result.stdout
     assert "not significant" in result.stdout
     assert "fixed 0/3" in result.stdout
-    assert "1 sample an arm can decide no run and no step by its own test" in result.stdout
+    assert "1 sample an arm cannot be significant" in result.stdout
     assert "that takes 4" in result.stdout
     assert result.return_value == 1
 
@@ -186,7 +189,7 @@ def test_what_three_samples_cannot_tell_is_called_neither_fixed_nor_broken(db: P
     assert (view["fixed_by_chance"], view["broke_by_chance"]) == (0, 0)
     result = demo(db, str(V4), "--on", MADE_UP, "-k", "3")
     assert result.stdout.count("? inconclusive") == 6
-    assert "At none of 3 breaks does a test of its own show it fixed" in result.stdout
+    assert "No single break tests as fixed, of 3 breaks" in result.stdout
     assert result.return_value == 1
 
 
@@ -207,9 +210,9 @@ def test_the_words_of_a_query_narrow_a_class(db: Path) -> None:
 def test_held_steps_are_counted_unless_all_rows_are_asked_for(db: Path) -> None:
     brief = demo(db, str(V4), "--on", MADE_UP, "-k", "1").stdout
     whole = demo(db, str(V4), "--on", MADE_UP, "-k", "1", "--rows").stdout
-    assert "more healthy steps held (--rows shows them)" in brief
-    assert "· held" not in brief
-    assert whole.count("· held") == 9
+    assert "more healthy steps unchanged (--rows shows them)" in brief
+    assert "· same" not in brief
+    assert whole.count("· same") == 9
 
 
 # --- what is left out, and why
@@ -223,8 +226,8 @@ def test_failures_of_others_and_held_out_tasks_are_left_out_and_said(db: Path) -
         holding_of(store, "where-is-it")
     said = demo(db, str(V4), "--on", "outcome:failed", "-k", "1").stdout
     assert "1 run left out: attribution: environment; a prompt edit cannot fix it" in said
-    assert "1 run left out: of a held-out task" in said
-    assert "not applicable to 1 run: the edit changes nothing in the request" in said
+    assert "1 run left out: held-out task" in said
+    assert "not applicable to 1 run: the edit does not change the request" in said
     shown = demo(db, str(V4), "--on", "outcome:failed", "-k", "1", "--include-held-out").stdout
     assert "held-out" not in shown
     assert "where-is-it · 0" in shown
@@ -244,7 +247,7 @@ def test_a_persons_tag_moves_the_break(db: Path) -> None:
             try_case.tagged(store, names[name], 2, FailureClass.LOOP)
     view = as_json(demo(db, str(V4), "--on", "class:loop variant:v5", "--json", "-k", "1"))
     (row,) = view["runs"]
-    assert (row["step"], row["by"], row["oracle"]) == (2, "tagged by ann", "the recorded action")
+    assert (row["step"], row["by"], row["detector"]) == (2, "tagged by ann", "the recorded action")
 
 
 def test_an_anchor_that_a_run_lacks_makes_it_not_applicable_and_no_error(
@@ -260,7 +263,7 @@ def test_an_anchor_that_a_run_lacks_makes_it_not_applicable_and_no_error(
         "not applicable to 2 runs: anchor 'no need to' not found in the system prompt"
         in result.stdout
     )
-    with pytest.raises(BadEdit, match="cannot be tried on any of 2 runs: anchor"):
+    with pytest.raises(BadEdit, match="cannot test the edit on any of 2 runs: anchor"):
         demo(db, str(file), "--on", f"{CLASS} variant:v1")
 
 
@@ -275,7 +278,7 @@ def test_a_mistake_is_told_in_a_sentence(db: Path, tmp_path: Path) -> None:
         demo(db, str(V4), "--on", "nothing-like-it")
     with pytest.raises(BadEdit, match="passed, so there is no failure to fix"):
         demo(db, str(V4), "--on", "outcome:passed")
-    with pytest.raises(Exception, match="what is to be tried"):
+    with pytest.raises(Exception, match="no edit given"):
         demo(db, "--on", CLASS)
 
 
@@ -406,7 +409,7 @@ def test_a_spent_budget_keeps_what_was_paid_for_and_the_rest_is_asked_later(
     arguments[arguments.index("99")] = "6"
     result = CliRunner().invoke(try_, ["--db", str(db), *arguments], standalone_mode=False)
     assert isinstance(result.exception, ModelRefused)
-    assert "cut short at 3 of 6 steps: the limit of 6 calls" in result.stdout
+    assert "stopped after 3 of 6 steps: the limit of 6 calls" in result.stdout
     assert "fixed 0/3" in result.stdout, "two samples decide nothing"
     assert api.asked == 6
     view = as_json(run(db, str(V4), "--on", MADE_UP, *LIVE, "--json"))
@@ -485,7 +488,7 @@ def test_offline_all_that_is_stored_is_shown_before_what_is_missing_is_named(
 def test_answers_that_are_missing_are_said_to_be(api: MessagesApi, db: Path) -> None:
     api.fault(FAULTS["too large"])
     said = run(db, str(V4), "--on", MADE_UP, *LIVE).stdout
-    assert "1 step with fewer answers than wanted: " in said
+    assert "1 step with missing samples: " in said
 
 
 # --- words
@@ -503,5 +506,5 @@ def test_numbers_read_as_a_person_writes_them() -> None:
 
 
 def test_a_command_without_an_edit_in_its_wish_tries_nothing(db: Path) -> None:
-    with open_ledger(db) as store, pytest.raises(ArcError, match="there is no edit to try"):
+    with open_ledger(db) as store, pytest.raises(ArcError, match="no edit to test"):
         next(views_of(run_edit_test, store, EditTestRequest(edit=None, query=CLASS)))

@@ -98,10 +98,10 @@ def words_file(folder: Path, *texts: str, task: str = TASK) -> str:
 def test_the_demo_asks_three_frames_and_judges_by_rule(db: Path) -> None:
     result = run(db, "--model", "demo")
     assert result.return_value == 0
-    assert "by demo, rule-based" in result.stdout
+    assert "judge demo, rule-based" in result.stdout
     assert "these are the rules' own scores" in result.stdout
     assert "the frame and the formatting change, the words do not" in result.stdout
-    assert "one sample each: a look, not a result" in result.stdout
+    assert "1 sample each: not conclusive" in result.stdout
     rows = [line.split()[0] for line in result.stdout.split("wording\n")[1].splitlines()[:4]]
     assert rows == ["original", "A", "B", "C"]
 
@@ -114,7 +114,7 @@ def test_a_wording_is_scored_at_the_step_that_broke(db: Path) -> None:
     assert view["surface"]["range"] == pytest.approx(max(scores) - min(scores))
     whole = as_json(run(db, "--model", "demo", "--whole", "--json"))
     assert whole["broke"] is None
-    assert any("no step is known where it broke" in said for said in whole["notices"])
+    assert any("no break candidate" in said for said in whole["notices"])
 
 
 def test_what_it_came_to_and_its_edits_are_kept(db: Path) -> None:
@@ -168,7 +168,7 @@ def test_of_an_unknown_model_the_wordings_are_listed_and_nobody_is_asked(tmp_pat
 
 
 def test_a_judge_must_be_named_and_steps_must_be_there(db: Path) -> None:
-    with pytest.raises(ModelRefused, match="a judge must be named"):
+    with pytest.raises(ModelRefused, match="no judge given"):
         run(db, "--model", MODEL)
     with pytest.raises(ArcError, match="no step '99'"):
         run(db, "--model", "demo", "--step", "99")

@@ -121,8 +121,7 @@ def _effects(reads: tuple[str, ...], writes: tuple[str, ...]) -> dict[str, Effec
     both = sorted(set(reads) & set(writes))
     if both:
         raise BadEdit(
-            f"{both[0]}: both --reads and --writes",
-            "a tool that reads and writes counts as --writes",
+            f"{both[0]} has both --reads and --writes", f"Try: --writes {both[0]}"
         )
     said: dict[str, Effect] = dict.fromkeys(reads, "read")
     return said | dict.fromkeys(writes, "write")
