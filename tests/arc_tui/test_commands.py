@@ -146,7 +146,8 @@ def test_replay_tries_a_prompt_and_the_second_time_asks_nothing(db: Path) -> Non
     assert first["calls"] >= 8 * 2 * 3
     assert (again["calls"], again["cached"]) == (0, first["calls"] + first["cached"])
     assert first["digest"] == again["digest"]
-    assert run(db, "replay", TOUR, "--system", PROMPT).return_value == 1
+    assert run(db, "replay", TOUR, "--system", PROMPT).return_value == 0
+    assert run(db, "replay", TOUR, "--system", PROMPT, "--exit-code").return_value == 1
 
 
 def test_one_sample_is_a_look_and_says_so(db: Path) -> None:

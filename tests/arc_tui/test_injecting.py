@@ -73,7 +73,7 @@ def test_a_run_that_can_take_no_error_is_left_out_with_the_reason(db: Path) -> N
     assert view["rows"] == []
     assert "step 4 calls no tool" in view["left_out"][0]["why"]
     result = run(db, RUNS[0], "--step", "4")
-    assert result.return_value == 1
+    assert result.return_value == 2
     assert "No error inserted." in result.stdout
 
 
@@ -123,7 +123,7 @@ def test_an_estimate_asks_nothing_and_counts_what_is_stored(db: Path) -> None:
 def test_of_an_unknown_model_the_error_is_listed_and_nobody_is_asked(tmp_path: Path) -> None:
     path = nameless.put(tmp_path, RUNS[0])
     result = run(path, "last")
-    assert result.return_value == 1
+    assert result.return_value == 2
     assert "1 error ready; no model called." in result.stdout
     assert "model unknown in 1 run. Try: --model NAME" in result.stdout
     assert "get_order → total $39.00 → $79.00" in result.stdout

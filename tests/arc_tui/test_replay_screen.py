@@ -336,7 +336,7 @@ async def test_without_a_budget_a_missing_answer_is_one_sentence(
         await pilot.press("escape")
         await settle(pilot)
         assert "Step 0: no cached response of claude-test to this request." in rows(pilot.app)[0]
-        assert "ask again, and say what it may cost" in rows(pilot.app)[1]
+        assert "run again with a limit" in rows(pilot.app)[1]
 
 
 @pytest.mark.usefixtures("every_view")

@@ -147,7 +147,7 @@ def test_your_own_paraphrases_are_tried_and_one_that_asks_for_less_is_not(
 def test_a_file_without_the_task_compares_nothing(db: Path, tmp_path: Path) -> None:
     file = words_file(tmp_path, "x", task="another")
     result = run(db, "--model", "demo", "--paraphrases", file)
-    assert result.return_value == 1
+    assert result.return_value == 2
     assert "no paraphrases for this task in words.toml" in result.stdout
     with open_ledger(db) as store:
         assert paraphrase_result.kept(store) == []
@@ -156,7 +156,7 @@ def test_a_file_without_the_task_compares_nothing(db: Path, tmp_path: Path) -> N
 def test_of_an_unknown_model_the_wordings_are_listed_and_nobody_is_asked(tmp_path: Path) -> None:
     path = nameless.put(tmp_path, RUN)
     result = run(path)
-    assert result.return_value == 1
+    assert result.return_value == 2
     head, notice, *_ = result.stdout.splitlines()
     assert head.endswith("model unknown. Try: --model NAME")
     assert notice == "3 paraphrases would be written first"

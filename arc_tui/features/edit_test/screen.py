@@ -440,10 +440,8 @@ class EditTestScreen(ExperimentScreen[EditTestState]):
         if typed.isdecimal() and (int(typed) or what == "controls"):
             self.change_request(**{what: min(int(typed), MOST[what])})
         else:
-            self.say(
-                f"{typed!r} is not a number of {what.replace('controls', 'healthy steps')}",
-                severity="error",
-            )
+            least = 0 if what == "controls" else 1
+            self.say(f"{typed!r} is not a number from {least}", severity="error")
 
     # --- the run
 

@@ -120,9 +120,7 @@ def free_request(request: ReplayRequest, options: dict[str, Any]) -> FreeRunRequ
 def _effects(reads: tuple[str, ...], writes: tuple[str, ...]) -> dict[str, Effect]:
     both = sorted(set(reads) & set(writes))
     if both:
-        raise BadEdit(
-            f"{both[0]} has both --reads and --writes", f"Try: --writes {both[0]}"
-        )
+        raise BadEdit(f"{both[0]} has both --reads and --writes", f"Try: --writes {both[0]}")
     said: dict[str, Effect] = dict.fromkeys(reads, "read")
     return said | dict.fromkeys(writes, "write")
 
