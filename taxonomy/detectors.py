@@ -265,7 +265,7 @@ class JudgeDetector:
         for place, said in judged_each(list(about.values()), self.judge, 1):
             if said.missing:
                 raise OfflineMiss(
-                    f"no stored word of the judge {self.judge.name} on an answer",
+                    f"no stored score of the judge {self.judge.name} on an answer",
                     "--live with a limit (--budget USD) asks for it; --judge demo judges by rule",
                 )
             self._known[names[place]] = _bad(said)
@@ -311,8 +311,8 @@ def _gold(trace: Trace) -> tuple[Act, ...]:
     gold = gold_of(trace.header.reference or {})
     if gold is None:
         raise NothingExpected(
-            "the source of this run holds no gold actions",
-            "say what is expected: --expect 'tool=NAME'",
+            "this run has no gold actions",
+            "Try: --expect 'tool=NAME'",
         )
     return gold.calls
 

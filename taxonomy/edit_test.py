@@ -34,8 +34,8 @@ from taxonomy.query.failures import tag_rows
 PER_RUN = 3
 """Control steps one run gives at most: the steps of a run are alike."""
 
-PASSED = "passed, so there is no failure to fix"
-NO_BREAK = "no break is known; `arc tag` names one"
+PASSED = "passed: no failure to fix"
+NO_BREAK = "break point unknown. Try: arc tag add"
 
 Words: TypeAlias = Mapping[str, Sequence[TagRow]]
 """What is said of each run, by its preferred recording, what the Pareto counts first."""
@@ -269,7 +269,7 @@ def judged(row: StepResult) -> Judged:
             why = f"{few} of {whose} {len(replies)} answers can be judged"
             return Judged("unknown", test, why)
     if not test.is_controls:
-        return Judged("unknown", test, "control mostly does not show the failure either")
+        return Judged("unknown", test, "control arm mostly shows no failure either")
     return Judged(ruling_of(test.counts), test, own=own_test(test.counts, ruling_of, "fixed"))
 
 
@@ -297,7 +297,7 @@ def held(row: StepResult) -> Held:
         whose = "control" if not control.decided else "the edited arm"
         return Held("unknown", control, edited, flawed, f"no answer of {whose} can be compared")
     if control.departs_mostly:
-        return Held("unknown", control, edited, flawed, "control itself mostly departs here")
+        return Held("unknown", control, edited, flawed, "control arm itself mostly diverges here")
     arms = control.departs, control.decided, edited.departs, edited.decided
     own = own_test(arms, effect_of, "broke")
     return Held(effect_of(arms), control, edited, flawed, own=own)

@@ -264,9 +264,9 @@ class _Work:
             return
         if not self._goals:
             task = self.trace.header.task
-            yield f"no goals are written for its task ({task or 'which has no name'})"
+            yield f"no goals for its task ({task or 'unnamed'})"
         elif self._hindsight() is None:
-            yield "the run has no times: whether its goals were set before is not known"
+            yield "the run has no times: unknown whether its goals were set before it"
         elif self._hindsight():
             yield "hindsight: these goals were first seen after the run"
 
@@ -294,7 +294,7 @@ WIDTH = 90
     type=click.Choice(get_args(Mode)),
     default="step",
     show_default=True,
-    help="A step by its goal alone; five items of it with what is around it; the whole run.",
+    help="Judge each step by its goal; each step in context, by five items; or the whole run.",
 )
 @click.option("-k", "samples", type=click.IntRange(1, 100), default=1, help="Samples of each.")
 @click.option(
@@ -366,7 +366,7 @@ def _drain(work: Iterator[ScoresView], views: dict[str, ScoresView]) -> None:
         for view in work:
             views[view.trace] = view
             usd = format.usd(view.spent_usd, complete=view.spent_complete)
-            progress = f"{view.asked} asked, {usd}"
+            progress = f"{view.asked} calls, {usd}"
             bar.update(task, completed=view.done, total=view.total, spent=progress)
 
 
@@ -430,17 +430,17 @@ def _footer(view: ScoresView) -> Iterator[str]:
         part = f"over {view.weighted.goals} of {format.count(view.weighted.of, 'goal')}"
         yield f"weighted by goals {format.score(view.weighted.value)} {part}"
     if view.yes is not None:
-        yield f"yes in {_rate(view.yes)} of the items that apply"
+        yield f"yes in {_rate(view.yes)} of the applicable items"
     server = f" at {view.server}" if view.server else ""
     goals = f" · goals {view.goals}" if view.goals else ""
     samples = f" · {format.count(view.k, 'sample')} each" if view.k else ""
     spent = format.usd(view.spent_usd, complete=view.spent_complete)
     yield (
         f"judge {view.judge}{server} · rubric {view.rubric}{goals}{samples}"
-        f" · {view.refused} refused · {view.asked} asked, {view.kept} kept · spent {spent}"
+        f" · {view.refused} refused · {view.asked} calls · {view.kept} cached · spent {spent}"
     )
     if view.scored:
-        yield f"kept as {view.by}"
+        yield f"stored as {view.by}"
 
 
 def _rate(rate: Rate) -> str:

@@ -193,14 +193,14 @@ def _names(row: BarRow) -> tuple[str, ...]:
 
 def _known(bars: list[BarRow]) -> str:
     labels = ", ".join(format.one_line(row.label) for row in bars)
-    return f"there are {labels}" if labels else "no run failed here"
+    return f"there are {labels}" if labels else "no failed runs"
 
 
-NO_OWNER = "nobody is named: [owners] in config.toml, or the owner of a goal"
-NOT_NAMED = "neither a person nor a rule or judge names what went wrong in these runs"
+NO_OWNER = "unknown: set [owners] in config.toml, or the owner of a goal"
+NOT_NAMED = "no person, rule or judge has named a failure class for these runs"
 OTHERS_DOING = "attribution: {attribution}; a prompt edit cannot fix it"
-NONE_IN_COMMON = "no run in common"
-NOTHING_IN_COMMON = "no run yet of which two of person, judge and rule named a failure"
+NONE_IN_COMMON = "no run tagged by both"
+NOTHING_IN_COMMON = "No run yet with a failure class from two of person, judge and rule."
 WHO: dict[Source, str] = {
     "human": "person", "judge": "judge", "rule": "rule", "file": "file", "import": "import",
 }  # fmt: skip
@@ -255,7 +255,7 @@ def _card(view: FailuresView, row: BarRow) -> Iterator[Labelled]:
         entry = BY_CLASS[row.bar.failure]
         yield "means", entry.definition if entry.name is not FailureClass.OTHER else _other(row)
         if not is_agents(row.bar.attribution):
-            yield "whose", OTHERS_DOING.format(attribution=row.bar.attribution)
+            yield "cause", OTHERS_DOING.format(attribution=row.bar.attribution)
         for label, words in (
             ("looks like", entry.signature), ("cause", entry.cause), ("first fix", entry.fix),
         ):  # fmt: skip
@@ -269,8 +269,8 @@ def _card(view: FailuresView, row: BarRow) -> Iterator[Labelled]:
 
 def _other(row: BarRow) -> str:
     if row.bar is not None and row.bar.sub:
-        return "none of the five classes; this is what it was called"
-    return "none of the five classes, and nobody said which"
+        return "none of the five classes; a free label"
+    return "none of the five classes; no sub-label"
 
 
 def owner(bar: Bar) -> str:
@@ -309,10 +309,10 @@ def _agreement(pair: SourcesAgree) -> Iterator[Labelled]:
         return
     yield label, f"same class {counted(pair.same)}"
     if pair.kappa.value is None:
-        yield "", "κ not defined: one of them always says the same"
+        yield "", "κ undefined: one of them always gives the same class"
     else:
         yield "", f"κ {estimate(pair.kappa)}"
     yield "", f"same step {counted(pair.step)}"
     for each in pair.differ[:1]:
         runs = format.count(len(each.traces), "run")
-        yield "", f"apart in {runs}: {one} {each.first}, {other} {each.second}"
+        yield "", f"differ in {runs}: {one} {each.first}, {other} {each.second}"

@@ -48,7 +48,7 @@ class Visit(Struct, frozen=True, eq=False, kw_only=True):
         """What is said after the last run."""
         done, runs = len({each.trace for each in self.marks}), len(self.queue.waiting)
         skipped = f", {runs - done} skipped" if done < runs else ""
-        return f"the queue is through: {format.count(done, 'run')} done{skipped}"
+        return f"Review queue done: {format.count(done, 'run')} done{skipped}"
 
     @property
     def last(self) -> bool:
@@ -66,13 +66,13 @@ class Visit(Struct, frozen=True, eq=False, kw_only=True):
 def mark_text(mark: HumanMark) -> str:
     """What was said, in a few words."""
     if isinstance(mark, CleanMark):
-        return "nothing wrong with this run"
+        return "clean run"
     return f"step {mark.step} tagged {format.one_line(class_label(mark.failure, mark.sub))}"
 
 
 def nothing_waits(found: Queue, *, seen: str = "", blind: str = "") -> str:
     """What is said of an empty queue; `seen` and `blind` are how the other one is opened."""
-    other, goes_to = (seen, "what nobody tagged") if found.blind else (blind, "what others tagged")
+    other, goes_to = (seen, "untagged runs") if found.blind else (blind, "runs tagged by others")
     hidden = f"{format.count(found.held_out, 'run')} of held-out tasks hidden"
     parts = [_nothing(found), hidden if found.held_out else ""]
     return "; ".join(filter(None, [*parts, f"{other} offers {goes_to}" if other else ""]))
@@ -80,8 +80,8 @@ def nothing_waits(found: Queue, *, seen: str = "", blind: str = "") -> str:
 
 def _nothing(found: Queue) -> str:
     if found.blind:
-        return f"no run that somebody else tagged waits for {format.one_line(found.by)}"
-    return "nothing waits: no untagged failure, no ✓! run, no run of the audit sample"
+        return f"Review queue empty: no run tagged by others for {format.one_line(found.by)}"
+    return "Review queue empty: no untagged failure, no ✓! run, no run of the audit sample"
 
 
 class Compared(Struct, frozen=True, kw_only=True):

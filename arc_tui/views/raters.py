@@ -22,7 +22,7 @@ from taxonomy.calibration.disagreement import (
 from taxonomy.judgements.tags import human_words
 
 IN_SIGHT = (
-    "independent: the later of the two was given in a blind pass; the others may have been seen"
+    "independent: the later of the two is a blind review; the others may have been seen"
     " first, so their agreement is an upper bound (--blind leaves them out)"
 )
 
@@ -94,14 +94,11 @@ def _disagreement(row: TraceRow, pair: RaterPair) -> RaterDisagreement:
 def head(view: RatersView) -> str:
     """The first thing to know, in one sentence."""
     if not view.people:
-        return "nobody has tagged a run here: arc review says what waits"
+        return "No tags yet. Try: arc review"
     if not view.pairs:
-        blind = " with a blind second word" if view.blind else ""
+        blind = " with a blind second review" if view.blind else ""
         people = ", ".join(f"{name} {runs}" for name, runs in view.people.items())
-        return (
-            f"no two people have a word on the same run{blind} ({people});"
-            " arc review --blind lists what waits for a second look"
-        )
+        return f"no two people tagged the same run{blind} ({people}); Try: arc review --blind"
     widest = max(view.pairs, key=lambda each: each.n)
     agreed = f"the same class in {counted(widest.same)} of their runs, κ {estimate(widest.kappa)}"
     blind = f"{widest.independent} of {widest.n} independent"
@@ -122,8 +119,8 @@ def tables(view: RatersView) -> Iterator[Table]:
         yield _per_class(each)
     if view.partings:
         yield Table(
-            title=f"where they part: {format.count(len(view.partings), 'run')}, worst first",
-            columns=("id", "task", "trial", "one says", "the other says", "steps apart"),
+            title=f"disagreements: {format.count(len(view.partings), 'run')}, worst first",
+            columns=("id", "task", "trial", "first", "second", "steps apart"),
             rows=tuple(map(_disagreement_row, view.partings)),
         )
 

@@ -141,16 +141,16 @@ def shown_notices(given: Sequence[Judged], k: int) -> Iterator[str]:
     """What a reader must know of how the scores came about."""
     scored = [each for each in given if each.samples]
     if scored and k == 1:
-        yield "one sample a step: a look, not a result (-k 3 asks three)"
+        yield "1 sample per step: not conclusive (-k 3 takes three)"
     derived = sum(each.goal is not None and each.goal.derived for each in scored)
     if derived:
         yield (
-            f"the sub-goal of {format.count(derived, 'step')} is derived from what was asked last;"
-            " goals of your own (--goals) say more"
+            f"the sub-goal of {format.count(derived, 'step')} is derived from the last user"
+            " request; --goals FILE gives explicit ones"
         )
     withheld = sum(each.withheld for each in given)
     if withheld:
-        yield f"{format.count(withheld, 'text')} that told of the outcome withheld from the judge"
+        yield f"{format.count(withheld, 'text')} that reveal the outcome withheld from the judge"
     cut = sum(each.cut for each in given)
     if cut:
         yield f"{format.count(cut, 'long text')} shown to the judge without the middle"
@@ -218,21 +218,21 @@ def _checked(store: Store, by: str, used: bool, now_ns: int) -> str:
     if len(found.missing) > 1:
         first, *more = found.missing
         found = structs.replace(found, missing=(f"{first}, and {len(more)} more",))
-    other = ", not used for this run" if found.state == "trusted" and not used else ""
+    other = ", not used for this run" if found.state == "approved" and not used else ""
     return f"{stands(found)}{other}"
 
 
 def stands(given: Trust) -> str:
     """How a set stands, in a phrase."""
     match given.state:
-        case "trusted":
+        case "approved":
             what = ", ".join(given.items or given.categories)
             until = f"until {_day(given.until_ns)}"
-            return f"trusted {until}{f': {what}' if what else ''}"
-        case "not trusted":
-            return f"not trusted: {'; '.join(given.missing)}"
+            return f"approved {until}{f': {what}' if what else ''}"
+        case "not approved":
+            return f"not approved: {'; '.join(given.missing)}"
         case "expired":
-            return f"its calibration expired on {_day(given.until_ns)}"
+            return f"calibration expired on {_day(given.until_ns)}"
         case "never calibrated":
             return "never calibrated"
 

@@ -39,7 +39,7 @@ BAND_EDGES = (0.25, 0.55, 0.85)
 
 NO_CATEGORY = "all"
 
-BY_ITEM = "mode window counts by its rubric items, each with a gate of its own"
+BY_ITEM = "mode window is approved by rubric item"
 
 _ITEMS_COUNT = "judge:window:"
 
@@ -315,7 +315,7 @@ def item_gate(found: ItemAgreement, checked_ns: int = 0) -> ItemGate:
     elif kappa.value < LEAST_KAPPA:
         missing.append(f"κ {kappa.value:.2f} is under {LEAST_KAPPA:.2f}")
     elif kappa.low <= OVER_KAPPA:
-        missing.append(f"κ may be as low as {kappa.low:.2f}: more labels, or it is not enough")
+        missing.append(f"κ may be as low as {kappa.low:.2f}; over {OVER_KAPPA:.2f} needed")
     return ItemGate(
         by=found.by,
         item=found.item,
@@ -356,7 +356,7 @@ def _item_note(by: str) -> str:
 
 # --- how a set of scores stands
 
-State = Literal["trusted", "not trusted", "expired", "never calibrated"]
+State = Literal["approved", "not approved", "expired", "never calibrated"]
 
 
 class Trust(Struct, frozen=True, kw_only=True):
@@ -396,7 +396,7 @@ def _by_scores(store: Store, by: str, now_ns: int) -> Trust:
         return Trust(by=by, state="expired", until_ns=until)
     return Trust(
         by=by,
-        state="trusted" if verdict.passed_somewhere else "not trusted",
+        state="approved" if verdict.passed_somewhere else "not approved",
         until_ns=until,
         categories=() if verdict.passed else passed,
         missing=verdict.missing,
@@ -414,7 +414,7 @@ def _by_items(store: Store, by: str, now_ns: int) -> Trust:
     passed = [each for each in fresh if each.passed]
     return Trust(
         by=by,
-        state="trusted" if passed else "not trusted",
+        state="approved" if passed else "not approved",
         until_ns=min(each.checked_ns for each in passed or fresh) + EXPIRES_NS,
         items=tuple(each.item for each in passed),
         missing=tuple(f"{each.item}: {why}" for each in fresh for why in each.missing),

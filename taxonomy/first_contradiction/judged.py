@@ -114,7 +114,7 @@ class JudgeScoreDetector:
         for place, said in judged_each([self._inquiries[e] for e in asked], self.judge, 1):
             if said.missing:
                 raise OfflineMiss(
-                    f"step {asked[place]}: no stored word of the judge {self.judge.name}",
+                    f"step {asked[place]}: no stored score of the judge {self.judge.name}",
                     "--live with a limit (--budget USD) asks for it; --judge demo judges by rule",
                 )
             self._known[asked[place]] = said

@@ -111,7 +111,7 @@ def read(body: Mapping[str, Any], abouts: Sequence[str]) -> tuple[Belief, ...] |
     return tuple(found[key] for key in keys(abouts))
 
 
-NOTHING_SHOWN = "nothing of it had been shown by then"
+NOTHING_SHOWN = "not in context yet"
 
 
 class Held(Struct, frozen=True, kw_only=True):

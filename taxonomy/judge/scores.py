@@ -208,7 +208,7 @@ def _cited(said: Band | ItemMark) -> str:
 RULE_VERSION = BY
 """What stands for the version of a rubric where the rules answer."""
 
-NOTICE = "demo, rule-based: no model was asked; these are the rules' own scores, whatever the mode"
+NOTICE = "demo, rule-based: no model call; these are the rules' own scores in every mode"
 
 
 def rule_judged(trace: Trace, mode: Mode) -> Iterator[Judged]:

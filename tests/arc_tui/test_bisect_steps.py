@@ -79,7 +79,7 @@ def test_the_first_line_names_the_step_and_the_last_the_next_command(db: Path) -
     goes_on = f"bisect steps {TOUR} --detector contradiction --confirm"
     assert lines[-1] == f"next: arc --db {db} {goes_on}", "with the database it was given"
     assert "from the recording: no model call" in result.stdout
-    assert "nowhere in  system prompt, tool definitions, user message, 4 tool results" in (
+    assert "not found in  system prompt, tool definitions, user message, 4 tool results" in (
         result.stdout
     )
 

@@ -344,7 +344,7 @@ class TestJudges:
         assert moved["r"]["value"] == pytest.approx(-1)
         assert moved["people_before"]["r"]["value"] == pytest.approx(1)
         assert moved["people_after"]["r"]["value"] == pytest.approx(-1)
-        assert [row["trust"]["state"] for row in view["sets"]] == ["trusted", "never calibrated"]
+        assert [row["trust"]["state"] for row in view["sets"]] == ["approved", "never calibrated"]
         text = run(calibrate, "--db", db, "--labels", labels, "--drift").stdout
         assert f"the template changed: {self.OLD} → {self.NEW}" in text
         assert f"{self.NEW}: not calibrated since the template changed" in text
@@ -354,7 +354,7 @@ class TestJudges:
         states = [
             row["trust"]["state"] for row in as_json(calibrate, "--db", db, "--drift")["sets"]
         ]
-        assert states == ["trusted", "not trusted"]
+        assert states == ["approved", "not approved"]
 
     def test_a_window_is_trusted_item_by_item(self, db: Path, tmp_path: Path) -> None:
         self.judge(db, self.WINDOW, *PEOPLE)

@@ -413,7 +413,7 @@ async def test_looking_trusts_nobody_and_a_key_does(db: Path, labels: Path) -> N
             assert trust(store, JUDGE, now_ns()).state == "never calibrated"
         assert "stands: trusted until" in await press(pilot, "w")
         with open_ledger(db) as store:
-            assert trust(store, JUDGE, now_ns()).state == "trusted"
+            assert trust(store, JUDGE, now_ns()).state == "approved"
 
 
 async def test_other_labels_are_read_and_a_file_that_holds_none_changes_nothing(

@@ -75,7 +75,7 @@ def test_a_value_of_another_order_contradicts_both_records() -> None:
 
 def test_a_value_from_nowhere_names_what_was_looked_through() -> None:
     (source,) = first(bundled("shop-many-wishes-v5-0")).against
-    assert source.role == "nowhere in"
+    assert source.role == "not found in"
     assert source.text == "system prompt, tool definitions, user message, 4 tool results"
 
 

@@ -160,14 +160,14 @@ class TestTrust:
         assert trust(store, self.BY, 0).state == "never calibrated"
         approval.keep(store, approval.JudgeApproval(by=self.BY, r=self.R, missing=(), checked_ns=5))
         found = trust(store, self.BY, 6)
-        assert (found.state, found.until_ns) == ("trusted", 5 + EXPIRES_NS)
+        assert (found.state, found.until_ns) == ("approved", 5 + EXPIRES_NS)
         assert trust(store, self.BY, 5 + EXPIRES_NS).state == "expired"
         approval.keep(
             store,
             approval.JudgeApproval(by=self.BY, r=self.R, missing=("r 0.20 is under 0.80",)),
         )
         failed = trust(store, self.BY, 6)
-        assert (failed.state, failed.missing) == ("not trusted", ("r 0.20 is under 0.80",))
+        assert (failed.state, failed.missing) == ("not approved", ("r 0.20 is under 0.80",))
 
     def test_a_window_stands_by_its_items(self, store: Store) -> None:
         by = "judge:window:m:1-aa"
@@ -178,5 +178,5 @@ class TestTrust:
                 store, approval.ItemGate(by=by, item=item, kappa=self.R, missing=missing)
             )
         found = trust(store, by, 6)
-        assert (found.state, found.items) == ("trusted", (GROUNDED,))
+        assert (found.state, found.items) == ("approved", (GROUNDED,))
         assert found.missing == ("result read: κ 0.10 is under 0.60",)

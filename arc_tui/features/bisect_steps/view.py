@@ -296,14 +296,14 @@ def judged_sentence(trace: Trace, located: Located, found: Answer | None) -> str
 def trust_words(judge: str, stands: Trust) -> str:
     """Whether a judge is approved, by its calibration."""
     match stands.state:
-        case "trusted" if stands.categories:
+        case "approved" if stands.categories:
             where = ", ".join(stands.categories)
             return f"Judge {judge} is approved for tasks of {where}."
-        case "trusted":
+        case "approved":
             return f"Judge {judge} is approved: its scores were compared with people's."
         case "expired":
             return f"The approval of judge {judge} has expired."
-        case "not trusted":
+        case "not approved":
             why = f" ({'; '.join(stands.missing)})" if stands.missing else ""
             return f"Judge {judge} is not approved{why}."
         case _:

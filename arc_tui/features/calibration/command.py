@@ -1,4 +1,4 @@
-"""`arc calibrate`: how right the judgements are, how noise blurs them, and an audit sample."""
+"""`arc calibrate`: the accuracy of judgements, the effect of noise, and an audit sample."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from arc_tui.features.calibration.drift import (
     DriftView,
     build_drift,
     drift_tables,
+    latest_judges,
     unchecked,
     unchecked_line,
 )
@@ -48,6 +49,7 @@ from arc_tui.features.calibration.view import (
 )
 from arc_tui.ui import format
 from arc_tui.ui.tables import Table, counted, estimate, signed
+from arc_tui.views.scores import stands
 from replay.store.handle import Store, now_ns
 from taxonomy.calibration.approval import (
     BANDS,
@@ -60,6 +62,7 @@ from taxonomy.calibration.approval import (
     ItemAgreement,
     ItemGate,
     JudgeApproval,
+    Trust,
 )
 from taxonomy.calibration.disagreement import SHARE, Disagreement
 from taxonomy.calibration.labels import Unusable
@@ -72,18 +75,19 @@ from taxonomy.calibration.report import Calibration
     "--labels",
     type=click.Path(dir_okay=False, path_type=Path),
     multiple=True,
-    help="A label file, again for another; without it, what people said here.",
+    help="A label file; repeatable. Without it, the labels of this database.",
 )
-@click.option("--drift", is_flag=True, help="What changed with a judge's model, rubric, template.")
-@click.option("--noise", is_flag=True, help="How noise and length blur the shape of a run.")
-@click.option("--audit", is_flag=True, help="The runs to look at again: a sample nobody chose.")
+@click.option("--drift", is_flag=True, help="Compare a judge's scores before and after a change.")
+@click.option("--noise", is_flag=True, help="How noise and length affect a run's shape.")
+@click.option("--audit", is_flag=True, help="List a sample of runs to review again.")
 @click.option(
     "--share",
     type=click.FloatRange(0, 1, min_open=True),
     default=SHARE,
     show_default=True,
-    help="The share of runs in the audit sample.",
+    help="Share of runs in the audit sample.",
 )
+@click.option("--check", is_flag=True, help="Exit with 1 unless the judge is approved.")
 @json_option
 @db_option
 def calibrate(
@@ -92,17 +96,20 @@ def calibrate(
     noise: bool,
     audit: bool,
     share: float,
+    check: bool,
     as_json: bool,
     db: Path | None,
 ) -> int:
-    """Hold rules, judge and localiser against labels, beside blind baselines.
+    """Measure rules, judge and localiser against labels, beside naive baselines.
 
-    Without --labels the labels are what people said here: tags, runs found clean, scores, rubric
-    items. Labels made by a rule are shown apart, as conformance. Exit code 1: no label points at a
-    run of the database; with --drift, no judge has scored anything.
+    Without --labels the labels are those of this database: tags, clean runs, scores, rubric items.
+    Labels made by a rule are listed separately, as conformance. With --check exit code 1: the
+    judge is not approved, or none has scored here.
     """
     if sum((bool(labels) or drift, noise, audit)) > 1:
-        raise click.UsageError("--labels (with --drift), --noise and --audit: ask one")
+        raise click.UsageError("give one of --labels (with --drift), --noise and --audit")
+    if check and (drift or noise or audit):
+        raise click.UsageError("--check goes with --labels alone")
     if noise:
         cells = list(noise_table())
         print_view(cells, as_json, print_noise)
@@ -111,19 +118,30 @@ def calibrate(
         if audit:
             chosen = build_audit(store, share)
             print_view(chosen, as_json, print_audit)
-            return 0 if chosen.rows else 1
+            return 0
         if drift:
             source, given, _ = labels_of(store, labels)
             moved = build_drift(store, source, given, now_ns())
             print_view(moved, as_json, print_drift)
-            return 0 if moved.sets else 1
+            return 0
         view = _calibrated(store, labels)
+        judges = latest_judges(store, now_ns()) if check else ()
     print_view(view, as_json, print_calibration)
-    return 0 if view.parts else 1
+    return _check(judges) if check else 0
+
+
+def _check(judges: Sequence[Trust]) -> int:
+    """1 unless the latest scores of every mode are approved, naming those that are not."""
+    for each in judges:
+        if each.state != "approved":
+            click.echo(f"{format.one_line(each.by)}: {stands(each)}", err=True)
+    if not judges:
+        click.echo("No judge has scored here. Try: arc judge TRACE", err=True)
+    return 0 if judges and all(each.state == "approved" for each in judges) else 1
 
 
 def _calibrated(store: Store, labels: tuple[Path, ...]) -> CalibrationView:
-    """The view, with what the rules say today; verdicts that people's labels decide are kept."""
+    """The view, with today's findings of the rules; verdicts by people's labels are stored."""
     diagnose_new(store)
     now = now_ns()
     view = build_calibration(store, labels, now)
@@ -137,7 +155,7 @@ WORST = 5
 
 def print_calibration(out: Console, view: CalibrationView) -> None:
     """What was read, then for each kind of label the tables and the worst disagreements."""
-    used = f"{view.placed} of {format.count(view.read, 'label')} point at a run of this database"
+    used = f"{view.placed} of {format.count(view.read, 'label')} match a run of this database"
     print_line(out, f"{format.one_line(view.source)}: {used}")
     _print_unusable(out, view.unusable)
     for each in view.unchecked:
@@ -168,11 +186,10 @@ def _print_part(out: Console, part: Part) -> None:
 
 
 def prompted_line(part: Part) -> str:
-    """What tags are worth that were given after the rules' word was seen."""
+    """How many tags were given while rule suggestions were visible."""
     return (
-        f"{part.prompted} of {format.count(part.placed_here, 'tag')} and runs found clean were"
-        " given beside the rules' suggestions, which makes the rules look better than they are;"
-        " a blind pass does not"
+        f"{part.prompted} of {format.count(part.placed_here, 'tag')} and clean marks are not blind:"
+        " rule suggestions were visible, which makes the rules look better than they are"
     )
 
 
@@ -213,16 +230,16 @@ def print_noise(out: Console, cells: Sequence[Cell]) -> None:
 
 def print_drift(out: Console, view: DriftView) -> None:
     """The sets and how each stands, then every two of one mode."""
-    counted = f"{format.count(len(view.sets), 'set')} of judges' scores"
-    heading = f"{counted}, and {format.one_line(view.source)}: {format.count(view.labels, 'step')}"
-    print_line(out, f"{heading} that people scored or answered items of", "bold")
+    counted = f"{format.count(len(view.sets), 'set')} of judge scores"
+    heading = f"{counted}; {format.one_line(view.source)}: {format.count(view.labels, 'step')}"
+    print_line(out, f"{heading} with human scores or rubric answers", "bold")
     print_tables(out, drift_tables(view))
 
 
 def print_audit(out: Console, view: AuditView) -> None:
     """The sample, and whether somebody has looked already."""
     counts = f"{len(view.rows)} of {format.count(view.runs, 'run')}"
-    heading = f"to look at again: {counts} (about {view.share:.0%}, drawn by a digest of the id)"
+    heading = f"audit sample: {counts} (about {view.share:.0%}, selected by a digest of the id)"
     print_line(out, heading, "bold")
     if view.rows:
         rows = [
@@ -236,26 +253,26 @@ def print_audit(out: Console, view: AuditView) -> None:
             ]
             for row in view.rows
         ]
-        print_table(out, ["id", "task", "trial", "title", "outcome", "said something"], rows)
+        print_table(out, ["id", "task", "trial", "title", "outcome", "reviewed by"], rows)
 
 
-# --- tables of scores, of rubric items, and who may be trusted
+# --- tables of scores, of rubric items, and which judge is approved
 
 POSITIVE_SCORE = (
-    "TPR, TNR: of what people put in the upper two bands (.55 and over) and of the rest, the share"
-    " that the source puts there too; bias: its mean minus people's"
+    "TPR, TNR: of the steps that people score .55 or more, and of the rest, the share where the"
+    " source agrees; bias: its mean minus people's"
 )
 SCORE_GATE = (
-    f"a judge is trusted where r is {LEAST_R:.2f} or more on {LEAST_LABELS} labels or more, in"
+    f"a judge is approved where r is {LEAST_R:.2f} or more on {LEAST_LABELS} labels or more, in"
     f" {LEAST_BANDS} of the {len(BANDS)} bands, in each category of tasks"
 )
-NO_TRUST = "labels that a rule made decide nobody's trust"
+NO_TRUST = "labels made by a rule approve no judge"
 POSITIVE_ITEM = (
-    "TPR, TNR: of people's yes and of their no, the share that the source answers so too; what it"
-    " leaves undecided is in no figure; who always says yes agrees as often as `labelled yes`"
+    "TPR, TNR: of people's yes, and of their no, the share where the source agrees; undecided"
+    " answers are excluded; a source that always says yes agrees as often as `labelled yes`"
 )
 ITEM_GATE = (
-    f"an item of a judge is trusted where κ is {LEAST_KAPPA:.2f} or more and surely over"
+    f"an item of a judge is approved where κ is {LEAST_KAPPA:.2f} or more, its interval over"
     f" {OVER_KAPPA:.2f}, on {LEAST_EACH} labels or more of yes and of no"
 )
 
@@ -264,7 +281,7 @@ def part_tables(part: Part) -> Iterator[Table]:
     """Every table that the labels of one kind give."""
     yield from tables(part.figures)
     if part.taken_for is not None:
-        title = "what the labels say (down) and what the rules find (across), by run"
+        title = "labels (down) and findings of the rules (across), by run"
         yield confusion_table(title, part.taken_for, (SEVERAL_CELLS,))
     if part.figures.scores:
         yield score_table(part.figures)
@@ -293,7 +310,7 @@ def score_table(figures: Calibration) -> Table:
         for each in figures.gates
     )
     return Table(
-        title="which score",
+        title="scores",
         columns=("by", "tasks", "n", "r", "ρ", "κ of bands", "TPR", "TNR", "bias"),
         rows=rows,
         notes=(POSITIVE_SCORE, *((SCORE_GATE, *lines) if by_people else (NO_TRUST,))),
@@ -301,14 +318,14 @@ def score_table(figures: Calibration) -> Table:
 
 
 def gate_line(gate: JudgeApproval) -> str:
-    """Whether scores may be used without a look, and what is missing."""
+    """Whether scores are approved, and what is missing."""
     if gate.passed:
-        return f"{gate.by}: may be trusted for 30 days, r {estimate(gate.r)}"
+        return f"{gate.by}: approved for 30 days, r {estimate(gate.r)}"
     missing = "; ".join(gate.missing)
     passed = [each.category for each in gate.categories if each.passed]
     if passed:
-        return f"{gate.by}: may be trusted for 30 days on tasks of {', '.join(passed)}; {missing}"
-    return f"{gate.by}: not to be trusted: {missing}"
+        return f"{gate.by}: approved for 30 days on tasks of {', '.join(passed)}; {missing}"
+    return f"{gate.by}: not approved: {missing}"
 
 
 def item_table(items: Sequence[ItemAgreement], gates: Sequence[ItemGate]) -> Table:
@@ -328,7 +345,7 @@ def item_table(items: Sequence[ItemAgreement], gates: Sequence[ItemGate]) -> Tab
         for each in items
     )
     return Table(
-        title="which rubric item",
+        title="rubric items",
         columns=("by", "item", "labels", "undecided", "labelled yes", "agreement", "κ", "TPR",
                  "TNR"),
         rows=rows,
@@ -337,7 +354,7 @@ def item_table(items: Sequence[ItemAgreement], gates: Sequence[ItemGate]) -> Tab
 
 
 def item_gate_line(gate: ItemGate) -> str:
-    """Whether a judge's answers to an item may be used without a look, and what is missing."""
+    """Whether a judge's answers to an item are approved, and what is missing."""
     if gate.passed:
-        return f"{gate.by}, {gate.item}: may be trusted for 30 days, κ {estimate(gate.kappa)}"
-    return f"{gate.by}, {gate.item}: not to be trusted: {'; '.join(gate.missing)}"
+        return f"{gate.by}, {gate.item}: approved for 30 days, κ {estimate(gate.kappa)}"
+    return f"{gate.by}, {gate.item}: not approved: {'; '.join(gate.missing)}"

@@ -119,17 +119,23 @@ def _unchecked(store: Store, sets: Sequence[JudgeSet], now_ns: int) -> Iterator[
     )
 
 
-NEVER_COMPARED = "modes ask different things and are never compared: {}"
+def latest_judges(store: Store, now_ns: int) -> tuple[Trust, ...]:
+    """How the latest set of judges' scores of each mode stands."""
+    latest = {each.identity.mode: each.by for each in judge_sets(store)}
+    return tuple(trust(store, by, now_ns) for by in latest.values())
+
+
+NEVER_COMPARED = "modes measure different things and are not compared: {}"
 SAME_STEPS = (
-    "with people: over the steps that both sets scored and people scored too, so that before and"
-    " after stand for the same steps"
+    "with people: over the steps that both sets and people scored, so that before and after cover"
+    " the same steps"
 )
 
 
 def drift_tables(view: DriftView) -> Iterator[Table]:
     """The sets, then every two of one mode."""
     if not view.sets:
-        yield Table(title="no judge has scored anything here", columns=(), rows=())
+        yield Table(title="No judge scores yet. Try: arc judge TRACE", columns=(), rows=())
         return
     yield _sets(view)
     for each in view.drifts:
@@ -145,8 +151,8 @@ def _sets(view: DriftView) -> Table:
     if not view.drifts:
         notes.append("no two sets of one mode: nothing to compare")
     return Table(
-        title="sets of scores, the one added to last below",
-        columns=("by", "steps", "rubric", "stands"),
+        title="sets of scores, the latest last",
+        columns=("by", "steps", "rubric", "status"),
         rows=tuple(
             (row.by, format.number(row.steps), _rubric(row), stands(row.trust)) for row in view.sets
         ),
@@ -163,7 +169,7 @@ def unchecked_line(given: Unchecked) -> str:
     by = given.trust.by
     if given.changed:
         why = f"not calibrated since {_named(given.changed)} changed (before: {given.since})"
-        return f"{by}: {why}; its scores are not used (--drift shows what moved)"
+        return f"{by}: {why}; its scores are not used (--drift shows the differences)"
     return f"{by}: {stands(given.trust)}; its scores are not used"
 
 
@@ -200,9 +206,9 @@ def _turn(before: Estimate, after: Estimate) -> str:
 
 def _what_lacks(found: Drift) -> Iterator[str]:
     if not found.shift.n:
-        yield "no step was scored by both: `arc judge` the same runs by the new one"
+        yield "no step was scored by both. Try: arc judge TRACE with the new judge"
     elif not found.people_before.r.n:
-        yield "people scored none of these steps: `arc label`, or --labels FILE"
+        yield "people scored none of these steps. Try: arc label, or --labels FILE"
 
 
 def _shift(found: Estimate) -> str:
@@ -213,8 +219,8 @@ def _shift(found: Estimate) -> str:
 
 def _items(found: Drift) -> Table:
     return Table(
-        title=f"its rubric items: {found.before} → {found.after}",
-        columns=("item", "turned", "κ between", "labels", "κ with people, before → after"),
+        title=f"rubric items: {found.before} → {found.after}",
+        columns=("item", "changed", "κ between", "labels", "κ with people, before → after"),
         rows=tuple(
             (
                 each.item,

@@ -56,25 +56,25 @@ def _answers(given: tuple[str, ...]) -> dict[str, bool | None]:
     "items",
     multiple=True,
     metavar="NAME=yes|no|?",
-    help="Did a rubric item hold? Repeatable; ? takes the answer back.",
+    help="Answer a rubric item; repeatable. ? removes the answer.",
 )
-@click.option("--note", help="A sentence to keep with it.")
+@click.option("--note", help="A sentence to store with it.")
 @click.option(
     "--from",
     "files",
     type=click.Path(dir_okay=False, path_type=Path),
     multiple=True,
     metavar="FILE",
-    help="Bring in others' scores of steps: JSON Lines as `arc calibrate --labels` takes them.",
+    help="Import others' scores of steps: JSON Lines, as `arc calibrate --labels` reads.",
 )
-@click.option("--by", metavar="NAME", help="With --from: the scores of this name alone.")
+@click.option("--by", metavar="NAME", help="With --from: only the scores by this name.")
 @click.option(
     "--scale",
     metavar="WORST..BEST",
-    help="With --from: the scale of its scores, such as -1..1 or 1..5.  [default: 0..1]",
+    help="With --from: the scale of the scores, such as -1..1 or 1..5.  [default: 0..1]",
 )
-@click.option("--remove", is_flag=True, help="Take back what you said of the step.")
-@click.option("--undo", is_flag=True, help="Take back what you said last, of whichever step.")
+@click.option("--remove", is_flag=True, help="Remove your labels of the step.")
+@click.option("--undo", is_flag=True, help="Remove your last label.")
 @db_option
 def label(
     trace: str | None,
@@ -103,7 +103,7 @@ def label(
     """
     if files:
         if trace is not None or items or note or undo:
-            raise click.UsageError("--from stands alone, with --by, --scale and --remove")
+            raise click.UsageError("--from goes only with --by, --scale and --remove")
         with open_store(db) as store:
             _label_from(store, files, by, _scale(scale), remove=remove)
         return 0
@@ -111,13 +111,13 @@ def label(
         raise click.UsageError("--by and --scale go with --from FILE")
     if undo:
         if trace is not None or items or note or remove:
-            raise click.UsageError("--undo stands alone")
+            raise click.UsageError("--undo takes no other arguments")
         with open_store(db) as store:
             return _undo(store)
     if trace is None or step is None:
-        raise click.UsageError("which TRACE and which STEP?")
+        raise click.UsageError("give a TRACE and a STEP")
     if remove == (score is not None or bool(items)):
-        raise click.UsageError("give a SCORE from 0 to 1, an --item, or --remove alone")
+        raise click.UsageError("give a SCORE from 0 to 1, an --item, or only --remove")
     answers = _answers(items)
     with open_store(db) as store:
         row = trace_row(store, trace)
@@ -164,26 +164,26 @@ def _label_from(
     scored = [each for each in labels if each.score is not None and each.at is not None]
     names = dict.fromkeys(each.by or unnamed for each in scored)
     if by is not None and by not in names:
-        raise ArcError(f"no score by '{by}': the scores are by {', '.join(names) or 'nobody'}")
+        raise ArcError(f"no score by '{by}': the scores are by {', '.join(names) or 'unknown'}")
     placed, unplaced = place(store, [each for each in scored if by in (None, each.by or unnamed)])
     brought = keep_file_scores(store, placed, unnamed=unnamed, remove=remove)
     lost = (*lost, *unplaced)
     if not brought:
         why = f": line {lost[0].line} {lost[0].why}" if lost else ""
         raise ArcError(
-            f"{', '.join(map(str, files))}: no score of a step of this database{why}",
+            f"{', '.join(map(str, files))}: no score matches a step of this database{why}",
             'a score is {"trace": …, "at": {"step": 3}, "score": 0.5, "by": …}',
         )
     diagnose_new(store)
     for each in brought:
         steps = format.count(sum(map(len, each.steps.values())), "step")
         runs = format.count(len(each.steps), "run")
-        done = "taken back" if remove else "scored"
+        done = "removed" if remove else "scored"
         click.echo(f"{format.one_line(each.by)}: {steps} of {runs} {done}")
     if len(brought) > 1:
         click.echo(
-            "of several scores of a step that are trusted alike the middle one counts;"
-            " --by NAME brings those of one name",
+            "of several equally trusted scores of a step the median counts;"
+            " --by NAME imports those of one name",
             err=True,
         )
     if lost:
@@ -195,11 +195,11 @@ def _undo(store: Store) -> int:
     """Take back all that this person said of the step they spoke of last."""
     last = last_opinion(store, author())
     if last is None:
-        click.echo(f"{format.one_line(author())} has said nothing of a step", err=True)
+        click.echo(f"{format.one_line(author())} has labelled no step", err=True)
         return 1
     take_back(store, last.trace, last.step, last.by)
     diagnose_one(store, last.trace)
-    click.echo(f"{last.trace[:8]} step {last.step}: {_answers_text(last)}: taken back")
+    click.echo(f"{last.trace[:8]} step {last.step}: {_answers_text(last)}: removed")
     return 0
 
 

@@ -73,29 +73,29 @@ def break_page(figures: Calibration, width: int) -> list[Line]:
 def _localisation(figures: Calibration, width: int) -> Iterator[Line]:
     """A column a guesser, so that the figures to compare stand side by side."""
     runs = format.count(figures.decisive, "run")
-    yield title(f"where it broke · {runs} whose labels name the step")
+    yield title(f"break point · {runs} with a labelled step")
     for place, each in enumerate(blocks(list(guessers(figures)), width)):
         if place:
             yield BLANK
         yield from _block(each)
     room = min(width, 4 * (CELL + GAP) + LABEL)
-    yield from folded_table("blind: the best there is, chosen in hindsight on these labels", room)
+    yield from folded_table("naive: the best possible, chosen in hindsight on these labels", room)
     if any(each.abstained.value for each in figures.localisation):
         yield from folded_table(
-            "abstaining is a miss and has no distance; `answered` leaves it out", room
+            "abstaining is a miss without a distance; `answered` leaves it out", room
         )
 
 
 def guessers(figures: Calibration) -> Iterator[Guesser]:
-    """Ours, the two blind ones, then everyone else who names steps."""
+    """Ours, the two naive baselines, then everyone else who names steps."""
     ours, *others = figures.localisation
     yield Guesser(ours.name, "", hit_cells(ours.over_all), share(ours.abstained))
     if ours.over_all.exact.n != ours.over_answered.exact.n > 0:
         yield Guesser(ours.name, "answered", hit_cells(ours.over_answered))
     known = figures.baselines
     if known is not None:
-        yield Guesser("blind", f"step {known.step}", hit_cells(known.constant))
-        yield Guesser("blind", f"place {short(known.position)}", hit_cells(known.relative))
+        yield Guesser("naive", f"step {known.step}", hit_cells(known.constant))
+        yield Guesser("naive", f"position {short(known.position)}", hit_cells(known.relative))
     for each in others:
         kind, name = _words(each.name)
         yield Guesser(kind, name, hit_cells(each.over_all), share(each.abstained))
@@ -142,7 +142,7 @@ def _row(label: str, cells: Sequence[str], style: str = "") -> Line:
 
 def reliability(what: str, found: Reliability) -> Iterator[Line]:
     """A line a bin of stated confidence: where it was, and where the truth lies."""
-    yield title(f"is a {what} as often right as it says?")
+    yield title(f"confidence of a {what}: stated and actual")
     if not found.bins:
         silent = format.count(found.silent, what)
         yield ((f"{silent} without a confidence: nothing to compare", "quiet"),)
@@ -151,8 +151,10 @@ def reliability(what: str, found: Reliability) -> Iterator[Line]:
     yield ((head, "quiet"),)
     for each in found.bins:
         yield from _bin(each)
-    silent = f" · {found.silent} said nothing" if found.silent else ""
-    yield ((f"◇ said  ● was right  ─ its interval · off by {short(found.error)}{silent}", "quiet"),)
+    silent = f" · {found.silent} unstated" if found.silent else ""
+    yield (
+        (f"◇ stated  ● was right  ─ its interval · off by {short(found.error)}{silent}", "quiet"),
+    )
 
 
 def _bin(each: Bin) -> Iterator[Line]:
@@ -167,10 +169,10 @@ def _bin(each: Bin) -> Iterator[Line]:
 
 def _verdict(each: Bin) -> tuple[str, str]:
     if each.right.high - each.right.low > VAGUE:
-        return "too few to tell", "quiet"
+        return "inconclusive", "quiet"
     if each.honest:
         return "holds", "good"
-    return ("too sure", "bad") if each.stated > each.right.high else ("too shy", "warn")
+    return ("overconfident", "bad") if each.stated > each.right.high else ("underconfident", "warn")
 
 
 def track(each: Bin) -> str:
@@ -224,7 +226,7 @@ def _found(drawn: PartDrawn, width: int, keyed: KeyedWords) -> list[Line]:
 
 def _table(found: ClassTable, width: int) -> Iterator[Line]:
     many = format.count(found.n, found.per)
-    yield title(f"which class, per {found.per} · by {found.source} · {many}")
+    yield title(f"failure class, per {found.per} · by {found.source} · {many}")
     rows = [
         (
             each.name,
@@ -244,9 +246,7 @@ def _table(found: ClassTable, width: int) -> Iterator[Line]:
     if rows:
         yield from table_lines(COLUMNS, rows, room)
         labelled, all_ = found.macro_labelled, found.macro_all
-        macro = (
-            f"n: labelled so; macro-F1 {short(labelled.value)} over the {labelled.classes} labelled"
-        )
+        macro = f"n: labels; macro-F1 {short(labelled.value)} over the {labelled.classes} labelled"
         if all_.classes != labelled.classes:
             macro += f", {short(all_.value)} over the {all_.classes} labelled or found"
         yield from folded_table(macro, room)
@@ -257,12 +257,12 @@ def _table(found: ClassTable, width: int) -> Iterator[Line]:
 
 def _taken_for(found: Confusion, runs: int, width: int) -> Iterator[Line]:
     room = min(width, 78)
-    yield title("what the labels say (down) and what the rules find (across)")
+    yield title("labels (down) and findings of the rules (across)")
     yield from matrix(found)
     many = format.count(runs, "run")
     yield from folded_table(
         f"{many}; one with several classes counts in several cells. [ ] both the same; "
-        f"{NOTHING}: nothing left on that side.",
+        f"{NOTHING}: none left on that side.",
         room,
     )
 
@@ -321,7 +321,7 @@ def notes_page(state: CalibrationState, width: int, keyed: KeyedWords) -> list[L
     room = min(width, READ)
     lines = unusable_lines(state, room)
     lines += noise_lines(state.noise) if state.noise else []
-    lines += [title("what the figures mean, and when to distrust them")]
+    lines += [title("what the figures mean, and their limits")]
     for figure, words in meanings():
         lines += folded_table(keyed(words), room, "", figure, NOTES_LABEL)
     return lines
@@ -333,7 +333,7 @@ def noise_lines(cells: Sequence[Cell]) -> Iterator[Line]:
         found = list(own)
         lengths = tuple(dict.fromkeys(cell.steps for cell in found))
         at = {(cell.sigma, cell.steps): cell.right for cell in found}
-        yield title(f"shape by the {rule} rule: how often it is told rightly")
+        yield title(f"shape by the {rule} rule: share classified correctly")
         head = "".join(f"{f'{steps} steps':>{SHARE}}" for steps in lengths)
         yield ((f"{'noise σ':<{SHARE}}{head}", "quiet"),)
         for sigma in dict.fromkeys(cell.sigma for cell in found):
@@ -346,7 +346,9 @@ def noise_lines(cells: Sequence[Cell]) -> Iterator[Line]:
     runs = {cell.right.n for cell in cells}
     wide = max((cell.right.high - cell.right.low) / 2 for cell in cells)
     many = " or ".join(map(str, sorted(runs)))
-    note = f"{many} made runs a figure, ± {short(wide)} at most; arc calibrate --noise has all"
+    note = (
+        f"{many} synthetic runs per figure, ± {short(wide)} at most; arc calibrate --noise has all"
+    )
     yield ((note, "quiet"),)
     yield BLANK
 
@@ -356,7 +358,7 @@ def missing_page(state: CalibrationState, width: int, keyed: KeyedWords) -> list
     lines = unusable_lines(state, min(width, READ))
     if state.view.read:
         hint = (
-            "arc import PATH brings the runs in; ‹calibration.labels› reads another file of labels"
+            "Try: arc import PATH to import the runs · ‹calibration.labels› read another label file"
         )
         return [*lines, *folded_table(keyed(hint), width, "")]
     tag, labels = keyed("‹trace.tag:t› in a run"), keyed("‹calibration.labels›")
@@ -380,4 +382,4 @@ def _why(each: Unusable) -> str:
 
 
 def _line(each: Unusable) -> str:
-    return "kept here" if each.line is None else f"line {each.line}"
+    return "this database" if each.line is None else f"line {each.line}"

@@ -100,11 +100,11 @@ def _place(chosen: int, sources: int, keyed: KeyedWords) -> str:
 def _source(scorer: Scorer, place: str, width: int, height: int, keyed: KeyedWords) -> list[Line]:
     name = format.one_line(scorer.name)
     if scorer.scatter is None:
-        lines = [(*title(name), (f"  scored no step that people did{place}", "quiet"))]
+        lines = [(*title(name), (f"  no step scored by both{place}", "quiet"))]
         lines += _trust(scorer, width, keyed)
         return [*lines, BLANK, *_items(scorer, width, keyed)]
     many = format.count(len(scorer.scatter.pairs), "score")
-    lines = [(*title(f"{name} ↑ over people →"), (f"  {many} of both{place}", "quiet"))]
+    lines = [(*title(f"{name} ↑ over people →"), (f"  {many} by both{place}", "quiet"))]
     facts = [*_facts(scorer, keyed), BLANK, *_bands(scorer.scatter)]
     lines += side_by_side(_picture(scorer.scatter, width, height), facts, width)
     if scorer.items:
@@ -127,7 +127,7 @@ def _facts(scorer: Scorer, keyed: KeyedWords) -> Iterator[Line]:
 
 
 def _trust(scorer: Scorer, width: int, keyed: KeyedWords) -> Iterator[Line]:
-    trusted = scorer.trust is None or scorer.trust.state == "trusted"
+    trusted = scorer.trust is None or scorer.trust.state == "approved"
     for words in trust_lines(scorer):
         yield from folded_table(keyed(format.one_line(words)), width, "good" if trusted else "warn")
 
@@ -139,7 +139,7 @@ def figures(found: ScoreAgreement) -> Iterator[tuple[str, str]]:
     yield "κ", f"{estimate(found.kappa)} of bands"
     yield "TPR", counted(found.achieved.recall)
     yield "TNR", counted(found.achieved.specificity)
-    yield "bias", f"{found.bias:+.2f} theirs − people's"
+    yield "bias", f"{found.bias:+.2f} its mean − people's"
 
 
 def _bands(found: Scatter) -> Iterator[Line]:
@@ -149,7 +149,7 @@ def _bands(found: Scatter) -> Iterator[Line]:
 
 def _items(scorer: Scorer, width: int, keyed: KeyedWords) -> Iterator[Line]:
     """A rubric item a row, and of a judge what these labels say of its trust."""
-    yield title("rubric items: as people answered them?")
+    yield title("rubric items: agreement with people")
     verdicts = {each.item: each for each in scorer.item_gates}
     rows = [
         (
@@ -166,7 +166,7 @@ def _items(scorer: Scorer, width: int, keyed: KeyedWords) -> Iterator[Line]:
     ]
     yield from table_lines(ITEMS, rows, width)
     for name, verdict in verdicts.items():
-        lets = keyed("passes: ‹calibration.keep› trusts it for 30 days")
+        lets = keyed("passes: ‹calibration.keep› approves it for 30 days")
         why = lets if verdict.passed else "; ".join(verdict.missing)
         yield from folded_table(f"{name}: {why}", width, "good" if verdict.passed else "warn")
 
@@ -192,7 +192,7 @@ MANY = "#"
 AXIS = 5
 """Cells left of the picture."""
 
-LEGEND = f"▘ one point · 2–9 so many in a cell · {MANY} ten or more · ∙ the same score"
+LEGEND = f"▘ one point · 2–9 points in a cell · {MANY} ten or more · ∙ equal scores"
 
 
 def scatter(pairs: Sequence[Pair], columns: int, rows: int) -> list[Line]:

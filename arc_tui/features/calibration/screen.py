@@ -61,7 +61,7 @@ from taxonomy.calibration.noise import Cell, noise_table
 KINDS = ("all", *get_args(About))
 """What the list of disagreements shows."""
 
-READING = "holding the judgements against the labels …"
+READING = "Comparing judgements with labels …"
 
 
 class CalibrationScreen(ArcScreen):

@@ -30,9 +30,9 @@ IN_HINDSIGHT = (
     " fitted to these labels"
 )
 ALL_RUNS = "an abstention is a miss over all runs and has no distance; `answered` leaves it out"
-SEVERAL_CELLS = f"a run with several classes counts in several cells; {NOTHING}: nothing left there"
-EVERY_CLASS = "the labels of a run are taken to name every class it shows"
-ONLY_JUDGES = "used all the same: only a judge has to pass"
+SEVERAL_CELLS = f"a run with several classes counts in several cells; {NOTHING}: none left there"
+EVERY_CLASS = "the labels of a run are assumed to name every class it shows"
+ONLY_JUDGES = "used without approval: only judges need it"
 
 
 def tables(figures: Calibration) -> Iterator[Table]:
@@ -62,7 +62,7 @@ def localisation_table(figures: Calibration) -> Table:
         rows.append((constant, *hit_cells(known.constant), ""))
         rows.append((f"{relative} ({short(known.position)})", *hit_cells(known.relative), ""))
     return Table(
-        title=f"where it broke: {format.count(figures.decisive, 'run')} with a decisive step",
+        title=f"break point: {format.count(figures.decisive, 'run')} with a decisive step",
         columns=("", *HITS, "abstained"),
         rows=tuple(rows),
         notes=(IN_HINDSIGHT, ALL_RUNS),
@@ -91,7 +91,7 @@ def reliability_table(what: str, found: Reliability) -> Table:
         )
         for each in found.bins
     )
-    off = f"mean distance of stated and right {short(found.error)}"
+    off = f"mean distance of stated and actual {short(found.error)}"
     notes = (off, silent) if found.silent else (off,)
     return Table(
         title=title,
@@ -128,7 +128,7 @@ def class_table(found: ClassTable) -> Table:
     )
     neither = (f"neither labelled nor found: {', '.join(silent)}",) if silent else ()
     return Table(
-        title=f"which class, by {found.source}, per {found.per}: "
+        title=f"failure class, by {found.source}, per {found.per}: "
         f"{format.count(found.n, found.per)}",
         columns=("", "labelled", "found", "precision", "recall (TPR)", "TNR", "F1", "κ"),
         rows=rows,
@@ -152,7 +152,7 @@ def noise_tables(cells: Sequence[Cell]) -> Iterator[Table]:
     for rule, own in groupby(cells, key=lambda cell: cell.rule):
         found = list(own)
         yield Table(
-            title=f"shape by the {rule} rule: made runs of each shape, by noise and length",
+            title=f"shape by the {rule} rule: synthetic runs of each shape, by noise and length",
             columns=("σ", "steps", "right", "unclear", "wrong"),
             rows=tuple(
                 (
@@ -177,7 +177,7 @@ def _confusion(rule: str, cells: Sequence[Cell]) -> Table:
         for row in range(len(first.rows))
     ]  # fmt: skip
     return Table(
-        title=f"true shape (down) and what the {rule} rule says, all of them together",
+        title=f"true shape (down) and shape by the {rule} rule (across), all together",
         columns=("", *first.columns),
         rows=tuple(
             (name, *map(str, counts)) for name, counts in zip(first.rows, sums, strict=True)

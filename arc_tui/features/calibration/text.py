@@ -1,4 +1,4 @@
-"""The words of the calibration screen: its first sentence, what is missing, what to distrust."""
+"""The text of the calibration screen: its first sentence, what is missing, what to distrust."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from taxonomy.calibration.approval import LEAST_R, counts_by_item
 from taxonomy.calibration.labelled import MEANT
 from taxonomy.calibration.report import Calibration
 
-NO_LABELS = """Nobody has said yet what is right.
+NO_LABELS = """No labels yet.
 
-{tag:<21}  tags a step with its class: that is a label
-arc label TRACE 3 0.4  scores step 3, to hold a judge against
-{labels:<21}  reads a file of labels, a line each:
+{tag:<21}  label a step with its failure class
+arc label TRACE 3 0.4  score step 3, to compare a judge with
+{labels:<21}  read a file of labels, one per line:
 """
 LABEL_LINES = """
   {"trace": "run-17", "at": {"step": 3}, "decisive": true, "by": "mei"}
@@ -27,18 +27,17 @@ LABEL_LINES = """
 arc calibrate --labels FILE prints what this screen shows (--json: all)"""
 
 MAKE_DECISIVE = (
-    'No label names the step where a run broke. A line of a label file does: {"trace": …,'
-    ' "at": {"step": 3}, "decisive": true}. A tag alone says what went wrong, not where.'
+    'No label names the decisive step of a run. A line of a label file can: {"trace": …,'
+    ' "at": {"step": 3}, "decisive": true}. A tag names the class only, not the decisive step.'
 )
 MAKE_CLASSES = (
     'No label names a class. ‹trace.tag:t› in a run tags a step; a label file has "class": […].'
 )
 MAKE_SCORES = (
-    "No step has a score of a person's and another one. arc label TRACE STEP SCORE gives yours,"
-    " --item NAME=yes answers a rubric item; arc judge TRACE asks a judge; rules score by"
-    " themselves."
+    "No step has both a person's score and another one. Try: arc label TRACE STEP SCORE"
+    " (--item NAME=yes for a rubric item), arc judge TRACE. Rules score automatically."
 )
-ALL_AGREE = "Labels and findings part nowhere."
+ALL_AGREE = "No disagreements."
 
 
 def sentence(state: CalibrationState, drawn: PartDrawn | None) -> str:
@@ -49,7 +48,7 @@ def sentence(state: CalibrationState, drawn: PartDrawn | None) -> str:
     facts = " ".join((*_broke(figures), *_scores(drawn), *_classes(figures)))
     if not facts:
         counted = format.count(figures.labels, "label")
-        facts = f"{counted} here, and none of a break, a class or a score: nothing to compare."
+        facts = f"{counted} here, none of a break point, class or score: nothing to compare."
     lead = "" if drawn.made_by == "people" else "Conformance to a rule's labels, not accuracy. "
     return lead + facts
 
@@ -58,9 +57,9 @@ def _nothing(state: CalibrationState) -> str:
     if state.trouble:
         return state.trouble
     if not state.view.read:
-        return "No labels yet: nobody knows how right the judgements are."
+        return "No labels yet: accuracy unknown."
     name = format.one_line(state.view.source)
-    return f"None of the {format.count(state.view.read, 'label')} of {name} points at a run here."
+    return f"None of the {format.count(state.view.read, 'label')} of {name} matches a run here."
 
 
 def _broke(figures: Calibration) -> Iterator[str]:
@@ -73,9 +72,9 @@ def _broke(figures: Calibration) -> Iterator[str]:
     near = max(known.constant.within_3.value or 0.0, known.relative.within_3.value or 0.0)
     right = round((hits.exact.value or 0.0) * hits.exact.n)
     yield (
-        f"The first candidate is the very step in {right} of {hits.exact.n} labelled runs,"
-        f" {share(hits.exact)}, within 3 steps in {short(hits.within_3.value)}; the best blind"
-        f" guess does {short(exact)} and {short(near)}."
+        f"The first candidate is the labelled step in {right} of {hits.exact.n} runs,"
+        f" {share(hits.exact)}, within 3 steps in {short(hits.within_3.value)}; naive baselines:"
+        f" at best {short(exact)} and {short(near)}."
     )
 
 
@@ -108,20 +107,20 @@ def _items(scorer: Scorer) -> str:
     if not scorer.item_gates:
         return ""
     passed = sum(each.passed for each in scorer.item_gates)
-    return f"{passed} of {format.count(len(scorer.item_gates), 'rubric item')} through"
+    return f"{passed} of {format.count(len(scorer.item_gates), 'rubric item')} pass"
 
 
 def _trusted(scorer: Scorer) -> str:
-    """Whether a judge's scores count by themselves; of rules' nobody asks."""
+    """Whether a judge's scores are approved; rules need no approval."""
     if scorer.trust is None:
         return ""
-    if scorer.trust.state == "trusted" or scorer.trust.state == "expired":
+    if scorer.trust.state == "approved" or scorer.trust.state == "expired":
         return stands(scorer.trust)
-    return "passes: ‹calibration.keep› trusts it" if may_pass(scorer) else "not to be trusted"
+    return "passes: ‹calibration.keep› approves it" if may_pass(scorer) else "not approved"
 
 
 def may_pass(scorer: Scorer) -> bool:
-    """Do these labels let a judge's scores, or some of its items, through?"""
+    """Do a judge's scores, or some of its items, pass on these labels?"""
     of_scores = scorer.gate is not None and (
         scorer.gate.passed or any(each.passed for each in scorer.gate.categories)
     )
@@ -133,20 +132,20 @@ def trust_lines(scorer: Scorer) -> Iterator[str]:
     if scorer.trust is None:
         yield ONLY_JUDGES
         return
-    yield f"stands: {stands(scorer.trust)}"
+    yield f"status: {stands(scorer.trust)}"
     gate = scorer.gate
     if gate is None or counts_by_item(scorer.by):
         return
     passed = [each.category for each in gate.categories if each.passed]
     if gate.passed:
-        yield "these labels let it through: ‹calibration.keep› trusts it for 30 days"
+        yield "passes on these labels: ‹calibration.keep› approves it for 30 days"
     elif passed:
         tasks = ", ".join(map(format.one_line, passed))
         missing = "; ".join(gate.missing)
-        let = f"these labels let it through on {tasks}"
-        yield f"{let}: ‹calibration.keep› trusts it there. {missing}"
+        let = f"passes on these labels for {tasks}"
+        yield f"{let}: ‹calibration.keep› approves it there. {missing}"
     else:
-        yield f"these labels do not let it through: {'; '.join(gate.missing)}"
+        yield f"does not pass on these labels: {'; '.join(gate.missing)}"
 
 
 def basis(state: CalibrationState, drawn: PartDrawn | None) -> str:
@@ -159,7 +158,7 @@ def basis(state: CalibrationState, drawn: PartDrawn | None) -> str:
     facts = [f"{format.one_line(view.source)}: {counts}"]
     facts += [f"{count} {format.one_line(name)}" for name, count in drawn.part.strengths.items()]
     if drawn.part.prompted:
-        facts.append(f"{drawn.part.prompted} given beside suggestions")
+        facts.append(f"{drawn.part.prompted} not blind")
     if view.unusable:
         facts.append(f"{len(view.unusable)} left out")
     facts.append("by people" if drawn.made_by == "people" else "by a rule")
@@ -177,29 +176,29 @@ def meanings() -> tuple[tuple[str, str], ...]:
     return (
         ("(.35–.52)", "the 95 % interval: two figures whose intervals overlap much may be equal. "
          "Under about 20 labels an interval is wider than most differences."),
-        ("blind", "one step number, or one relative place, for every run: the best there is, "
+        ("naive", "one step number, or one relative position, for every run: the best possible, "
          "chosen in hindsight on these labels. A localiser that is not above it adds nothing."),
         ("abstained", "no candidate was named: a miss in every figure but the answered ones."),
-        ("confidence", "as often right as stated is what it promises; one bin off says little, "
-         "all on one side says too sure or too shy."),
+        ("confidence", "a stated confidence should equal the share that was right; one bin off "
+         "says little, all on one side means overconfident or underconfident."),
         ("precision", "of what was found, how much was labelled: low means false alarms. A "
          "class counts as found from a confidence of "
          f"{short(MEANT)} on."),
-        ("recall", "of what was labelled, how much was found: low means blind spots. The labels "
-         "of a run are taken to name every class it shows."),
-        ("r, ρ", "do both rise together? r by distance, ρ by rank. A high r may hide a shift: see "
-         f"bias. A judge is trusted from r {short(LEAST_R)} on, for 30 days or until its model, "
+        ("recall", "of what was labelled, how much was found: low means missed failures. The "
+         "labels of a run are taken to name every class it shows."),
+        ("r, ρ", "do both rise together? r is linear, ρ by rank. A high r may hide a shift: see "
+         f"bias. A judge is approved from r {short(LEAST_R)} on, for 30 days or until its model, "
          "rubric or prompt changes."),
         ("κ", "agreement beyond chance, over the four bands of the scale: 0 is chance, 1 is all. "
-         "Where nearly all labels are of one word it is low though most agree."),
-        ("TPR, TNR", "of what people call done, how much the other does; of what they do not, how "
-         "much it also does not. A judge that says yes to everything has TNR 0."),
-        ("bias", "mean of theirs − people's: above 0 it is milder than people."),
-        ("shape", "noisy scores and short runs blur it: ‹calibration.noise› counts by how much, in "
-         "seconds."),
-        ("strong, weak", "how sure the maker of a label was; each counts like any other."),
-        ("beside suggestions", "a tag given after the rules' word was seen makes the rules look "
-         "better than they are; one given blind does not."),
+         "Where nearly all labels are the same it is low although most agree."),
+        ("TPR, TNR", "of what people call achieved, the share that the source does too; of the "
+         "rest, the share that it also does not. A judge that always says yes has TNR 0."),
+        ("bias", "mean of its scores − people's: above 0 it is more lenient than people."),
+        ("shape", "noisy scores and short runs make it less accurate: ‹calibration.noise› measures "
+         "how much, in seconds."),
+        ("strong, weak", "how certain the labeller was; all count the same."),
+        ("not blind", "a tag given while rule suggestions were visible makes the rules look better "
+         "than they are; a blind one does not."),
         ("a rule's labels", f"{TITLES['rule'].partition(';')[0]}: agreement with them shows that "
          "two programs agree, not that either is right."),
     )  # fmt: skip

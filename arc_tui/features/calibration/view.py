@@ -52,12 +52,12 @@ from taxonomy.judgements.scores import opinions
 from taxonomy.judgements.tags import clean_marks, human_tags
 from taxonomy.metrics.agreement import Confusion
 
-KEPT = "tags and scores kept here"
+KEPT = "labels of this database"
 """What stands for the name of a label file where there is none."""
 
 TITLES: dict[By, str] = {
     "people": "accuracy, against people's labels",
-    "rule": "conformance to labels that a rule made; this is not accuracy",
+    "rule": "conformance to a rule's labels; not accuracy",
 }
 
 
@@ -377,7 +377,7 @@ def keep_verdicts(store: Store, view: CalibrationView, now_ns: int) -> Kept:
 def _use(store: Store, by: str, now_ns: int) -> object:
     """What of a set may be used."""
     stands = trust(store, by, now_ns)
-    return stands.state == "trusted", stands.categories, stands.items
+    return stands.state == "approved", stands.categories, stands.items
 
 
 def held_against(

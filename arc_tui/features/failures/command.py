@@ -61,7 +61,7 @@ BAR = 40
 @click.command()
 @click.argument("query", nargs=-1)
 @click.option("--by", type=click.Choice(BYS), help="Split by; `week` is a table.")
-@click.option("--every", is_flag=True, help="Count each class a run shows, not the first.")
+@click.option("--every", is_flag=True, help="Count every class of a run, not only the first.")
 @click.option(
     "--runs",
     metavar="CLASS",
@@ -71,9 +71,9 @@ BAR = 40
     "--since",
     type=click.DateTime(["%Y-%m-%d"]),
     metavar="DATE",
-    help="Each class before that day (UTC) and since, and whether it changed.",
+    help="Compare each class before and since that day (UTC).",
 )
-@click.option("--agreement", is_flag=True, help="Where person, judge and rule name the same class.")
+@click.option("--agreement", is_flag=True, help="Show how far person, judge and rule agree.")
 @held_out_option
 @json_option
 @db_option
@@ -214,12 +214,12 @@ LABEL = 16
 SHOWN = 5
 """Runs named for one pair of classes; `--json` names all of them."""
 
-WEEKS = "of each week's runs the failed ones; of these the share of each class"
+WEEKS = "failed: share of each week's runs; class: share of the failed runs"
 OF_ALL = (
-    "shares are of all runs of known outcome, intervals Wilson's at 95 %; p is Fisher's, read for"
-    " all classes together (Holm)"
+    "shares of all runs with a known outcome, 95 % Wilson intervals; p by Fisher's exact test,"
+    " Holm-corrected over all classes"
 )
-CLUSTERED = "runs of one task are counted as independent: where they are not, less is certain"
+CLUSTERED = "runs of one task are counted as independent; where they are not, p may be too small"
 
 
 def print_runs(out: Console, view: FailuresView, rows: Sequence[BarRow]) -> None:

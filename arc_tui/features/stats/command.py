@@ -102,14 +102,16 @@ def _edges(_: click.Context, __: click.Parameter, given: str | None) -> tuple[fl
     metavar="PATH=RULE",
     help="How an argument is compared with gold: `*.**=casefold`; repeatable.",
 )
-@click.option("--since", type=click.DateTime(["%Y-%m-%d"]), help="Before this day against since.")
-@click.option("--hold-out", is_flag=True, help="Hold out a fifth of the tasks from now on.")
-@click.option("--release", is_flag=True, help="Hold out nothing any more.")
+@click.option(
+    "--since", type=click.DateTime(["%Y-%m-%d"]), help="Compare before and since this day."
+)
+@click.option("--hold-out", is_flag=True, help="Start holding out a fifth of the tasks.")
+@click.option("--release", is_flag=True, help="Stop holding out tasks.")
 @held_out_option
-@click.option("--held-out", metavar="QUERY", help="The runs of tasks kept out of tuning.")
-@click.option("--production", metavar="QUERY", help="Runs whose shapes to compare with.")
+@click.option("--held-out", metavar="QUERY", help="The runs of tasks excluded from tuning.")
+@click.option("--production", metavar="QUERY", help="Production runs to compare shapes with.")
 @click.option("--goals", "goals_file", type=_FILE, help="A TOML file with goals and their weights.")
-@click.option("--injections", "injected", type=_FILE, help="JSON lines: errors put into runs.")
+@click.option("--injections", "injected", type=_FILE, help="JSON Lines: errors injected into runs.")
 @json_option
 @db_option
 def stats(
@@ -133,7 +135,7 @@ def stats(
     QUERY means runs as in `arc ls`. What cannot be computed says why.
     """
     if hold_out and release:
-        raise click.UsageError("--hold-out begins it, --release ends it: give one")
+        raise click.UsageError("give one of --hold-out and --release")
     request = StatsRequest(
         query=" ".join(query),
         by=by,

@@ -51,7 +51,7 @@ def _outcome(found: Figures) -> Iterator[Line]:
         how = joined(_trials(found), taskless, _sampling(found)) if first else _left_out(each)
         yield rate_line("trials", f"pass^{each.k}", each.pass_hat, "task", how)
         if not first:
-            times = f"flattery × {each.flattery:.2f}" if each.flattery is not None else None
+            times = f"flattery factor × {each.flattery:.2f}" if each.flattery is not None else None
             yield rate_line("trials", f"pass@{each.k}", each.pass_at, "task", joined(times))
     if len(found.repeated) == 1:
         yield Line(of="trials", name="pass^2", note="no task has two trials")
@@ -177,7 +177,7 @@ def _costs(found: Figures) -> Iterator[Line]:
         n=format.count(costs.resolved, "passed run"),
         note="what all runs of known outcome cost, shared among those that passed",
     )
-    cached = "" if costs.from_cache is not None else "no run says what it read from a cache"
+    cached = "" if costs.from_cache is not None else "no run reports cache reads"
     yield Line(of="cost", name="input from cache", value=share(costs.from_cache), note=cached)
 
 
@@ -234,17 +234,13 @@ def recovery(found: Figures) -> str:
     given = found.recovery
     if not given.rate.n and not given.unknown:
         return (
-            "no errors were put in (`arc experiment inject-error`, --injections FILE, or the label"
-            " `injected`)"
+            "no errors were injected (`arc experiment inject-error`, --injections FILE, or the"
+            " label `injected`)"
         )
-    unknown = (
-        f"{format.count(given.unknown, 'run')} of which nothing can be told"
-        if given.unknown
-        else None
-    )
+    unknown = f"{format.count(given.unknown, 'run')} unknown" if given.unknown else None
     few = f"fewer than {TASKS[0]}: a hint" if given.rate.n < TASKS[0] else None
     away = f"{given.elsewhere} at another step than 2 or 3" if given.elsewhere else None
-    return joined("mended within two steps", unknown, few, away)
+    return joined("corrected within two steps", unknown, few, away)
 
 
 def goals(found: Figures) -> Iterator[Line]:
@@ -276,7 +272,7 @@ def trust(found: Figures) -> Iterator[Line]:
     else:
         whose = f"{kept.gap.reading}, if those {kept.kept_out.n} tasks were kept out of tuning"
         if kept.split == "kept":
-            whose = f"{kept.gap.reading}; the tasks that --hold-out keeps out of sight"
+            whose = f"{kept.gap.reading}; the held-out tasks"
         if kept.split == "arc's own":
             whose += f" (a split by digest, {float(HELD_OUT):.0%}; --hold-out keeps it)"
         yield Line(
@@ -306,10 +302,7 @@ _BRIEF = {"surface sensitivity": "surface", "consistent capability gap": "capabi
 def wordings(found: Figures) -> Iterator[Line]:
     """A line a task asked in other words, and what they come to together."""
     if not found.wordings:
-        why = (
-            "no task was asked in other words (arc experiment paraphrase, or the label"
-            " `paraphrase_of`)"
-        )
+        why = "no task was paraphrased (arc experiment paraphrase, or the label `paraphrase_of`)"
         yield Line(of="wording", name="surface variation", note=why)
         return
     readings = Counter(_BRIEF.get(each.reading, each.reading) for each in found.wordings)
@@ -366,8 +359,8 @@ def users(found: Figures) -> Iterator[Line]:
 
 
 NOT_INDEPENDENT = (
-    "intervals are Wilson's, 95 %, and take all that is counted for independent; runs of one task"
-    " and calls of one run are not: there the truth is less certain"
+    "95 % Wilson intervals for independent counts; runs of one task and calls of one run are not"
+    " independent: their intervals may be too narrow"
 )
 COMPARE = "variants are compared at cost per resolved task, never at cost per run"
 
