@@ -109,19 +109,19 @@ class TestLabels:
         assert found["rows"][-1] == found["columns"][-1] == "none"
         assert sum(map(sum, found["counts"])) >= len(EXPECTED)
         text = run(calibrate, "--db", db, "--labels", labels).stdout
-        assert "what the labels say (down) and what the rules find (across), by run" in text
+        assert "labels (down) and findings of the rules (across), by run" in text
 
     def test_a_label_of_no_use_is_counted_and_listed(self, db: Path, labels: Path) -> None:
         view = as_json(calibrate, "--db", db, "--labels", labels)
         assert len(view["unusable"]) == 2
         assert {each["trace"] for each in view["unusable"]} == {None, "traces/absent.jsonl"}
         text = run(calibrate, "--db", db, "--labels", labels).stdout
-        assert f"{view['read'] - 2} of {view['read']} labels point at a run" in text
+        assert f"{view['read'] - 2} of {view['read']} labels match a run" in text
         assert "traces/absent.jsonl names no trace of this database" in text
 
     def test_the_text_says_what_each_figure_rests_on(self, db: Path, labels: Path) -> None:
         text = run(calibrate, "--db", db, "--labels", labels).stdout
-        assert f"where it broke: {len(FAILED)} runs with a decisive step" in text
+        assert f"break point: {len(FAILED)} runs with a decisive step" in text
         assert "the best possible in hindsight" in text
         assert "best constant step (" in text
         assert "recall (TPR)" in text
@@ -141,12 +141,12 @@ class TestLabels:
         assert [part["figures"]["made_by"] for part in parts] == ["people", "rule"]
         assert sum(part["figures"]["labels"] for part in parts) == len(FAILED)
         text = run(calibrate, "--db", db, "--labels", path).stdout
-        assert "conformance to labels that a rule made; this is not accuracy" in text
+        assert "conformance to a rule's labels; not accuracy" in text
 
-    def test_no_label_on_any_run_is_a_no(self, db: Path, tmp_path: Path) -> None:
+    def test_no_label_on_any_run_is_unanswered(self, db: Path, tmp_path: Path) -> None:
         path = tmp_path / "other.jsonl"
         path.write_text('{"trace": "elsewhere.json", "class": []}')
-        assert run(calibrate, "--db", db, "--labels", path).return_value == 1
+        assert run(calibrate, "--db", db, "--labels", path).return_value == 2
 
     def test_foreign_words_in_a_note_reach_no_terminal(self, db: Path, tmp_path: Path) -> None:
         path = tmp_path / "hostile.jsonl"
@@ -171,7 +171,7 @@ class TestPeople:
         run(label, "--db", db, FAILED[0], 1, "0.3")
         run(label, "--db", db, FAILED[0], 2, "0.6", "--item", "tool choice=yes")
         run(label, "--db", db, FAILED[0], 1, "0.4")
-        assert run(label, "--db", db, "--undo").stdout.endswith("step 1: 0.40: taken back\n")
+        assert run(label, "--db", db, "--undo").stdout.endswith("step 1: 0.40: removed\n")
         assert (
             "step 2: 0.60 · tool choice yes: taken back" in run(label, "--db", db, "--undo").stdout
         )
@@ -246,7 +246,7 @@ class TestPeople:
         for step, score in enumerate(("0.9", "0.9", "0.1")):
             run(label, "--db", db, FAILED[0], step, score)
         text = run(calibrate, "--db", db).stdout
-        assert "not to be trusted" in text
+        assert "not approved" in text
         by = as_json(calibrate, "--db", db)["parts"][0]["figures"]["gates"][0]["by"]
         with open_ledger(db) as store:
             kept = approval.standing(store, by, 0)
@@ -264,13 +264,13 @@ class TestPeople:
         (part,) = as_json(calibrate, "--db", db)["parts"]
         assert part["figures"]["classes"][0]["n"] == 2
         assert (part["placed_here"], part["prompted"]) == (2, 1)
-        assert (
-            "1 of 2 tags and runs found clean were given beside"
-            in run(calibrate, "--db", db).stdout
-        )
+        assert "1 of 2 tags and clean marks are not blind" in run(calibrate, "--db", db).stdout
 
-    def test_nobody_said_anything_is_a_no(self, db: Path) -> None:
-        assert run(calibrate, "--db", db).return_value == 1
+    def test_no_labels_are_no_failure_but_no_approval_either(self, db: Path) -> None:
+        assert run(calibrate, "--db", db).return_value == 0
+        checked = run(calibrate, "--db", db, "--check")
+        assert checked.return_value == 1
+        assert "No judge has scored here." in checked.stderr
 
 
 PEOPLE = (0.9, 0.9, 0.6, 0.4, 0.1, 0.2, 0.7, 0.5)
@@ -319,10 +319,12 @@ class TestJudges:
         assert [row[at] for at, row in enumerate(found["bands"]["counts"])] == [2, 2, 2, 2]
         text = run(calibrate, "--db", db, "--labels", labels).stdout
         assert f"people's bands (down) and those of {self.OLD} (across)" in text
-        assert f"{self.OLD}: may be trusted for 30 days, r 1.00" in text
+        assert f"{self.OLD}: approved for 30 days, r 1.00" in text
         with open_ledger(db) as store:
             key = self.places(db)[0][0]
             assert any(each.by == self.OLD for each in trusted_scores(store, key, now_ns()))
+        checked = run(calibrate, "--db", db, "--labels", labels, "--check")
+        assert checked.return_value == 0
 
     def test_another_template_is_not_calibrated_until_it_was_held_against_labels(
         self, db: Path, tmp_path: Path
@@ -366,8 +368,8 @@ class TestJudges:
         ]
         assert part["item_gates"][0]["missing"][0] == "4 of at least 5 labels say yes"
         text = run(calibrate, "--db", db, "--labels", labels).stdout
-        assert "which rubric item" in text
-        assert f"{self.WINDOW}, arguments grounded: not to be trusted: 4 of at least 5" in text
+        assert "rubric items" in text
+        assert f"{self.WINDOW}, arguments grounded: not approved: 4 of at least 5" in text
         assert "mode window counts by its rubric items" in text
 
     def test_labels_of_a_rule_decide_no_trust(self, db: Path, tmp_path: Path) -> None:
@@ -375,15 +377,15 @@ class TestJudges:
         path = self.people(db, tmp_path)
         path.write_text(path.read_text().replace('"mei"', '"mechanical"'))
         text = run(calibrate, "--db", db, "--labels", path).stdout
-        assert "labels that a rule made decide nobody's trust" in text
+        assert "labels made by a rule approve no judge" in text
         assert "may be trusted" not in text
         with open_ledger(db) as store:
             assert approval.kept(store, self.OLD) is None
 
     def test_no_judge_has_nothing_to_drift(self, db: Path) -> None:
         done = run(calibrate, "--db", db, "--drift")
-        assert done.return_value == 1
-        assert "no judge has scored anything here" in done.stdout
+        assert done.return_value == 0
+        assert "No judge scores yet." in done.stdout
 
     def test_several_files_are_one_set_of_labels(self, db: Path, tmp_path: Path) -> None:
         first, second = tmp_path / "one.jsonl", tmp_path / "two.jsonl"
@@ -425,7 +427,7 @@ class TestOtherQuestions:
         assert not path.exists()
 
     def test_two_questions_at_once_are_refused(self, db: Path) -> None:
-        with pytest.raises(click.UsageError, match="ask one"):
+        with pytest.raises(click.UsageError, match="give one of"):
             run(calibrate, "--db", db, "--audit", "--noise")
 
 

@@ -237,7 +237,7 @@ def page(lines: Sequence[Line]) -> str:
 def test_the_first_line_is_what_a_person_in_a_hurry_needs(db: Path, labels: Path) -> None:
     state = state_of(db, labels)
     said = sentence(state, state.parts[0])
-    assert re.match(r"The first candidate is the very step in \d+ of 16 labelled runs, \.\d", said)
+    assert re.match(r"The first candidate is the labelled step in \d+ of 16 runs, \.\d", said)
     assert "the best blind guess does .50 and .94." in said
     assert re.search(r"Judge claude-x \(step\): r \.8\d \(\.\d\d–\.\d\d\), passes: ‹cal", said)
 
@@ -262,7 +262,7 @@ def test_scores_given_in_the_database_are_labels_like_a_file_s(db: Path) -> None
                 ))  # fmt: skip
     state = state_of(db, None)
     [part] = state.parts
-    assert "6 scores of both" in page(scores_page(state, part, 0, 100, 30, str))
+    assert "6 scores by both" in page(scores_page(state, part, 0, 100, 30, str))
     assert "No label names the step" in page(break_page(part.part.figures, 100))
     assert "No label names a class" in page(classes_page(state, part, 100, str))
 
@@ -313,7 +313,7 @@ def test_people_s_agreement_stands_beside_that_of_the_rules(db: Path) -> None:
 def test_labels_that_point_nowhere_are_told_with_their_reasons(db: Path, tmp_path: Path) -> None:
     other = written(tmp_path / "other.jsonl", [{"trace": "else\x1b[31mwhere", "class": []}])
     state = state_of(db, other)
-    assert sentence(state, None) == "None of the 1 label of other.jsonl points at a run here."
+    assert sentence(state, None) == "None of the 1 label of other.jsonl matches a run here."
     said = page(missing_page(state, 80, str))
     assert "where names no trace of this database" in said
     assert "\x1b" not in said
@@ -357,8 +357,8 @@ def test_the_scatter_has_people_across_and_the_other_up() -> None:
 
 @pytest.mark.parametrize(
     ("stated", "right", "n", "said"),
-    [(0.5, 10, 20, "holds"), (0.9, 2, 20, "too sure"), (0.1, 18, 20, "too shy"),
-     (0.9, 1, 2, "too few to tell")],
+    [(0.5, 10, 20, "holds"), (0.9, 2, 20, "overconfident"), (0.1, 18, 20, "underconfident"),
+     (0.9, 1, 2, "inconclusive")],
 )  # fmt: skip
 def test_a_confidence_is_told_as_what_it_is(stated: float, right: int, n: int, said: str) -> None:
     claims = [(stated, place < right) for place in range(n)]
@@ -411,7 +411,7 @@ async def test_looking_trusts_nobody_and_a_key_does(db: Path, labels: Path) -> N
         await turned(pilot, screen, SCORES)
         with open_ledger(db) as store:
             assert trust(store, JUDGE, now_ns()).state == "never calibrated"
-        assert "stands: trusted until" in await press(pilot, "w")
+        assert "status: approved until" in await press(pilot, "w")
         with open_ledger(db) as store:
             assert trust(store, JUDGE, now_ns()).state == "approved"
 
@@ -447,5 +447,5 @@ async def test_noise_is_counted_when_it_is_asked_for(db: Path) -> None:
         await turned(pilot, screen, NOTES)
         screen.post_message(CalibrationScreen.NoiseCounted(tuple(islice(noise_table(), 5))))
         await settle(pilot)
-        assert "shape by the binned rule: how often it is told rightly" in drawn(pilot.app)
+        assert "shape by the binned rule: share classified correctly" in drawn(pilot.app)
         assert not screen.check_action("noise", ())

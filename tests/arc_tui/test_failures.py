@@ -118,7 +118,7 @@ def test_weeks_are_a_table_with_the_same_figures_as_json(db: Path) -> None:
 def test_before_and_after_a_day_says_when_it_is_too_little_to_tell(db: Path) -> None:
     result = run(db, "failures", "--since", "2026-05-01")
     assert result.return_value == 0
-    assert "too few to tell" in result.stdout
+    assert "inconclusive" in result.stdout
     assert "4/6 .67" in result.stdout
     failed = as_json(db, "failures", "--since", "2026-05-01")["failed"]
     assert (failed["before"]["n"], failed["since"]["n"]) == (6, 1)
@@ -128,7 +128,7 @@ def test_before_and_after_a_day_says_when_it_is_too_little_to_tell(db: Path) -> 
 def test_agreement_names_the_classes_that_are_mixed_up(db: Path) -> None:
     text = run(db, "failures", "--agreement").stdout
     assert "person, rule    same class 1/2 .50" in text
-    assert "apart in 1 run: person wrong tool, rule bad args" in text
+    assert "differ in 1 run: person wrong tool, rule bad args" in text
     pair = next(each for each in as_json(db, "failures", "--agreement") if each["second"] == "rule")
     assert pair["confusion"]["rows"] == ["wrong tool", "hallucinated state"]
 
@@ -169,7 +169,7 @@ def test_what_was_not_the_agents_doing_gets_no_advice_on_prompts(db: Path) -> No
     shown = view(db)
     apart = next(row for row in shown.rows if row.of == "apart")
     labels = dict(card(shown, apart))
-    assert labels["whose"] == "attribution: user; a prompt edit cannot fix it"
+    assert labels["cause"] == "attribution: user; a prompt edit cannot fix it"
     assert "first fix" not in labels
 
 
@@ -189,5 +189,5 @@ def test_a_run_nobody_names_has_its_candidate_as_a_hint(tmp_path: Path) -> None:
 
 def test_agreement_over_nothing_is_one_line() -> None:
     assert agreement(()) == (
-        ("", "no run yet of which two of person, judge and rule named a failure"),
+        ("", "No run yet with a failure class from two of person, judge and rule."),
     )

@@ -114,7 +114,7 @@ async def test_what_is_skipped_waits_for_the_next_visit(db: Path) -> None:
         assert "queue 5 of 5 · audit sample" in rows(pilot.app)[0]
         await press(pilot, "t", "n")
         assert not isinstance(pilot.app.screen, TraceScreen)
-        assert "the queue is through: 1 run done, 4 skipped" in text(pilot.app)
+        assert "Review queue done: 1 run done, 4 skipped" in text(pilot.app)
     with open_ledger(db) as store:
         assert len(queue(store, "mei").waiting) == 4
 
@@ -122,7 +122,7 @@ async def test_what_is_skipped_waits_for_the_next_visit(db: Path) -> None:
 async def test_an_empty_queue_says_so_and_escape_leaves_for_where_it_was_opened(db: Path) -> None:
     async with walking(db, toasts=True) as pilot:
         await press(pilot, "h")
-        assert "no run that somebody else tagged waits for mei" in text(pilot.app)
+        assert "no run tagged by others for mei" in text(pilot.app)
         assert "queue 1 of 5" in rows(pilot.app)[0]
         await press(pilot, "s", "escape")
         assert not isinstance(pilot.app.screen, TraceScreen)

@@ -102,7 +102,7 @@ def test_steps_are_scored_live_and_then_again_from_what_is_stored(
     assert "9900 stands in nothing it saw." in first.stdout
     again = run(db, "last", "--model", MODEL)
     assert api.asked == 4
-    assert "0 asked, 4 kept" in again.stdout
+    assert "0 calls · 4 cached" in again.stdout
     assert [r["value"] for r in as_json(run(db, "last", "--model", MODEL, "--json"))["rows"]] == [
         0.8, 0.2, 0.8, 0.2,
     ]  # fmt: skip
@@ -167,7 +167,7 @@ def test_a_whole_run_is_scored_beside_its_steps(api: MessagesApi, db: Path) -> N
 
 
 def test_one_sample_is_called_a_look_and_a_derived_goal_derived(api: MessagesApi, db: Path) -> None:
-    assert "a look, not a result" in live(db).stdout
+    assert "not conclusive" in live(db).stdout
     three = live(db, "-k", "3").stdout
     assert "a look" not in three
     assert "the sub-goal of 4 steps is derived from what was asked last" in three
@@ -212,7 +212,7 @@ def test_goals_for_another_task_say_so_and_make_no_version(
     file = tmp_path / "goals.toml"
     file.write_text(GOALS.replace("refund *", "airline *"))
     shown = as_json(live(db, "--goals", str(file), "--json"))
-    assert "no goals are written for its task (refund 7)" in shown["notices"]
+    assert "no goals for its task (refund 7)" in shown["notices"]
     assert shown["goals"] is None
     assert "+goals" not in shown["by"]
 
@@ -252,7 +252,7 @@ def test_closing_the_work_keeps_what_is_in(api: MessagesApi, db: Path) -> None:
 
 def test_the_demo_judge_is_the_rules_and_says_so(db: Path) -> None:
     result = run(db, "last", "--model", "demo", "--mode", "window")
-    assert "demo, rule-based: no model was asked" in result.stdout
+    assert "demo, rule-based: no model call" in result.stdout
     shown = as_json(run(db, "last", "--model", "demo", "--mode", "window", "--json"))
     with open_ledger(db) as store:
         found = step_scores(store, shown["trace"])

@@ -123,7 +123,7 @@ def test_rates_stand_with_their_interval_and_what_they_count(db: Path) -> None:
     assert rows["pass^1"][:1] + rows["pass^1"][2:3] == ["0.500", "3 tasks"]
     assert rows["pass^4"][:1] + rows["pass^4"][2:3] == ["0.500", "2 tasks"]
     assert "1 task with fewer than 4 trials left out" in rows["pass^4"][3]
-    assert rows["pass@4"][3] == "flattery × 1.33"
+    assert rows["pass@4"][3] == "flattery factor × 1.33"
 
 
 def test_what_cannot_be_computed_says_why_in_its_row(db: Path) -> None:
@@ -139,7 +139,7 @@ def test_what_cannot_be_computed_says_why_in_its_row(db: Path) -> None:
         "surface variation": "label `paraphrase_of`",
         "against production": "--production QUERY",
         "all runs": "1 run of unknown cost",
-        "input from cache": "no run says",
+        "input from cache": "no run reports",
     }.items():
         assert rows[name][0] == "–"
         assert why in rows[name][-1]

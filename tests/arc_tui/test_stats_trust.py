@@ -50,7 +50,7 @@ def test_tasks_held_out_are_named_and_then_out_of_sight(db: Path) -> None:
     assert shown(db)["passed"][2] == "16 runs"
     gap = shown(db)["held-out gap"]
     assert "8 against 2 tasks" in gap
-    assert "the tasks that --hold-out keeps out of sight" in gap[-1]
+    assert "the held-out tasks" in gap[-1]
 
 
 def test_all_counts_what_is_held_out_and_release_ends_it(db: Path) -> None:

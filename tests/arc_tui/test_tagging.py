@@ -168,7 +168,7 @@ class TestAgreement:
 
     def test_only_what_was_said_blind_is_independent(self, db: Path) -> None:
         said = run(db, TAG, "list", "--agreement", "--blind")
-        assert "no two people have a word on the same run with a blind second word" in said.stdout
+        assert "no two people tagged the same run with a blind second word" in said.stdout
         with open_ledger(db) as store:
             for kept in human_tags(store):
                 if (kept.by, kept.failure) == ("mei", FailureClass.LOOP):
@@ -194,4 +194,4 @@ class TestAgreement:
 
 def test_without_a_word_it_says_what_to_do(db: Path) -> None:
     said = run(db, TAG, "list", "--agreement")
-    assert "nobody has tagged a run here: arc review says what waits" in said.stdout
+    assert "No tags yet: arc review says what waits" in said.stdout

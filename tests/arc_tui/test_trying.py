@@ -276,7 +276,7 @@ def test_a_mistake_is_told_in_a_sentence(db: Path, tmp_path: Path) -> None:
         demo(db, str(V4), "--on", "class:lop")
     with pytest.raises(NotFound, match="no run that matches"):
         demo(db, str(V4), "--on", "nothing-like-it")
-    with pytest.raises(BadEdit, match="passed, so there is no failure to fix"):
+    with pytest.raises(BadEdit, match="passed: no failure to fix"):
         demo(db, str(V4), "--on", "outcome:passed")
     with pytest.raises(Exception, match="no edit given"):
         demo(db, "--on", CLASS)

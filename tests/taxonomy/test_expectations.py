@@ -129,7 +129,7 @@ class TestJudge:
 
     def test_a_judge_whose_word_is_not_stored_is_missed(self, store: Store) -> None:
         oracle = JudgeDetector(account(), 3, Cached(store, "judge"))
-        with pytest.raises(OfflineMiss, match="no stored word of the judge"):
+        with pytest.raises(OfflineMiss, match="no stored score of the judge"):
             oracle.shows(Action(text="You have 30."))
 
     def test_who_judges_must_be_named_unless_it_is_the_demo(self) -> None:

@@ -104,7 +104,7 @@ def calibrate(
 
     Without --labels the labels are those of this database: tags, clean runs, scores, rubric items.
     Labels made by a rule are listed separately, as conformance. With --check exit code 1: the
-    judge is not approved, or none has scored here.
+    judge is not approved, or none has scored here. Exit code 2: no label of --labels matches a run.
     """
     if sum((bool(labels) or drift, noise, audit)) > 1:
         raise click.UsageError("give one of --labels (with --drift), --noise and --audit")
@@ -127,6 +127,8 @@ def calibrate(
         view = _calibrated(store, labels)
         judges = latest_judges(store, now_ns()) if check else ()
     print_view(view, as_json, print_calibration)
+    if labels and not view.parts:
+        return 2
     return _check(judges) if check else 0
 
 
