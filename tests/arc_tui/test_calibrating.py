@@ -172,9 +172,7 @@ class TestPeople:
         run(label, "--db", db, FAILED[0], 2, "0.6", "--item", "tool choice=yes")
         run(label, "--db", db, FAILED[0], 1, "0.4")
         assert run(label, "--db", db, "--undo").stdout.endswith("step 1: 0.40: removed\n")
-        assert (
-            "step 2: 0.60 · tool choice yes: taken back" in run(label, "--db", db, "--undo").stdout
-        )
+        assert "step 2: 0.60 · tool choice yes: removed" in run(label, "--db", db, "--undo").stdout
         assert run(label, "--db", db, "--undo").return_value == 1, "there is none left"
 
     def test_a_score_outlives_another_look_of_the_rules(self, db: Path) -> None:
@@ -370,7 +368,7 @@ class TestJudges:
         text = run(calibrate, "--db", db, "--labels", labels).stdout
         assert "rubric items" in text
         assert f"{self.WINDOW}, arguments grounded: not approved: 4 of at least 5" in text
-        assert "mode window counts by its rubric items" in text
+        assert "mode window is approved by rubric item" in text
 
     def test_labels_of_a_rule_decide_no_trust(self, db: Path, tmp_path: Path) -> None:
         self.judge(db, self.OLD, *PEOPLE)

@@ -238,7 +238,7 @@ def test_the_first_line_is_what_a_person_in_a_hurry_needs(db: Path, labels: Path
     state = state_of(db, labels)
     said = sentence(state, state.parts[0])
     assert re.match(r"The first candidate is the labelled step in \d+ of 16 runs, \.\d", said)
-    assert "the best blind guess does .50 and .94." in said
+    assert "naive baselines: at best .50 and .94." in said
     assert re.search(r"Judge claude-x \(step\): r \.8\d \(\.\d\d–\.\d\d\), passes: ‹cal", said)
 
 
@@ -263,7 +263,7 @@ def test_scores_given_in_the_database_are_labels_like_a_file_s(db: Path) -> None
     state = state_of(db, None)
     [part] = state.parts
     assert "6 scores by both" in page(scores_page(state, part, 0, 100, 30, str))
-    assert "No label names the step" in page(break_page(part.part.figures, 100))
+    assert "No label names the decisive step" in page(break_page(part.part.figures, 100))
     assert "No label names a class" in page(classes_page(state, part, 100, str))
 
 
@@ -280,11 +280,11 @@ def test_rubric_items_have_figures_and_a_verdict_of_their_own(db: Path, tmp_path
             answers.append({"trace": name, "at": {"step": 0}, "items": said})
     state = state_of(db, written(tmp_path / "items.jsonl", answers))
     [part] = state.parts
-    through = "Judge claude-x (window): 1 of 1 rubric item through, passes: ‹calibration.keep›"
+    through = "Judge claude-x (window): 1 of 1 rubric item pass, passes: ‹calibration.keep›"
     assert f"{through} trusts it." in sentence(state, part)
     shown = page(scores_page(state, part, 0, 120, 30, str))
     assert "scored no step that people did" in shown
-    assert "arguments grounded: passes: ‹calibration.keep› trusts it" in shown
+    assert "arguments grounded: passes: ‹calibration.keep› approves it" in shown
 
 
 def test_a_judge_of_another_version_stands_beside_the_one_before(db: Path, labels: Path) -> None:

@@ -118,7 +118,7 @@ def test_weeks_are_a_table_with_the_same_figures_as_json(db: Path) -> None:
 def test_before_and_after_a_day_says_when_it_is_too_little_to_tell(db: Path) -> None:
     result = run(db, "failures", "--since", "2026-05-01")
     assert result.return_value == 0
-    assert "inconclusive" in result.stdout
+    assert "too few to tell" in result.stdout
     assert "4/6 .67" in result.stdout
     failed = as_json(db, "failures", "--since", "2026-05-01")["failed"]
     assert (failed["before"]["n"], failed["since"]["n"]) == (6, 1)

@@ -170,7 +170,7 @@ def test_one_sample_is_called_a_look_and_a_derived_goal_derived(api: MessagesApi
     assert "not conclusive" in live(db).stdout
     three = live(db, "-k", "3").stdout
     assert "a look" not in three
-    assert "the sub-goal of 4 steps is derived from what was asked last" in three
+    assert "the sub-goal of 4 steps is derived from the last user request" in three
 
 
 def test_goals_weigh_the_steps_that_reached_them(
