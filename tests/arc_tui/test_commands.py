@@ -491,11 +491,11 @@ def test_live_calls_go_to_the_server_named_under_a_limit_and_are_asked_once(
     [
         (("replay", TOUR, "--live", "--budget", "-1"), "'--budget'"),
         (("replay", TOUR, "--live", "--max-calls", "0"), "'--max-calls'"),
-        (("replay", TOUR, "--free", "--step", "99"), "there are 0 to 7"),
-        (("show", TOUR, "99"), "there are 0 to 7"),
-        (("label", TOUR, "99", "0.5"), "there are 0 to 7"),
+        (("replay", TOUR, "--free", "--step", "99"), "Steps: 0 to 7"),
+        (("show", TOUR, "99"), "Steps: 0 to 7"),
+        (("label", TOUR, "99", "0.5"), "Steps: 0 to 7"),
         (("replay", TOUR, "--edit", "v99"), "Try: arc edit list"),
-        (("replay", TOUR, "--model", "gpt-4o"), "--model names another"),
+        (("replay", TOUR, "--model", "gpt-4o"), "or another --model"),
     ],
 )
 def test_what_a_user_gets_wrong_is_told_with_what_would_be_right(

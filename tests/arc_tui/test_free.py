@@ -274,7 +274,7 @@ def test_a_run_is_kept_and_found_as_what_it_is(db: Path) -> None:
 def test_offline_a_model_of_a_server_is_not_asked(db: Path) -> None:
     with pytest.raises(OfflineMiss, match="step 0"):
         last(db, model="claude-test")
-    with pytest.raises(ModelRefused, match="need a limit"):
+    with pytest.raises(ModelRefused, match="needs a limit"):
         last(db, model="claude-test", live=True)
 
 
