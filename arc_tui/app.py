@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 from textual.app import App
-from textual.binding import Binding
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
 from typing_extensions import override
@@ -19,7 +18,8 @@ from arc_tui import ending
 from arc_tui.routes import BackTarget
 from arc_tui.settings import BY_DEFAULT, Settings
 from arc_tui.tour import GuidedTour
-from arc_tui.ui.keymap import KeyCommands
+from arc_tui.ui.bindings import bind
+from arc_tui.ui.keymap import KeyCommands, Palette
 from arc_tui.ui.textual_private import KeyQueue, Sheets
 from arc_tui.ui.themes import DARK, LIGHT, OURS, choose_theme, roles
 
@@ -56,21 +56,20 @@ class ArcApp(KeyQueue, Sheets, GuidedTour):
     ENABLE_COMMAND_PALETTE = True
 
     BINDINGS = [
-        Binding("f1", "help", "help", id="app.help_anywhere", show=False, priority=True,
-                tooltip="What the keys do here"),
-        Binding("question_mark", "help", "help", id="app.help", key_display="?",
-                tooltip="What the keys do here"),
-        Binding("ctrl+p", "command_palette", "palette", id="app.palette", priority=True,
-                show=False, tooltip="Find a command by its words"),
-        Binding("comma", "settings", "settings", id="app.settings", show=False, key_display=",",
-                tooltip="What is set and where: themes, keys, the file"),
-        Binding("ctrl+t", "theme", "dark or light", id="app.theme", show=False,
-                tooltip="Change between the dark and the light theme, until you leave"),
-        Binding("ctrl+z", "suspend_process", "suspend", id="app.suspend", show=False,
-                tooltip="Back to the shell for a while; fg comes back"),
-        Binding("q", "quit", "quit", id="app.quit", tooltip="Leave arc"),
-        Binding("ctrl+q", "quit", "quit", id="app.quit_anywhere", show=False, priority=True,
-                tooltip="Leave arc, from a dialog or a line too"),
+        bind("f1", "help", id="app.help_anywhere", show=False, priority=True,
+             tooltip="The keys of this screen"),
+        bind("?", "help", id="app.help", tooltip="The keys of this screen"),
+        bind(":", "command_palette", id="app.palette", show=False,
+             tooltip="Find a command by its words; in a run, :12 goes to step 12"),
+        bind("^p", "command_palette", id="app.palette_anywhere", priority=True, show=False,
+             tooltip="Find a command by its words, from a dialog or a line too"),
+        bind(",", "settings", id="app.settings", show=False,
+             tooltip="Settings and where each comes from: themes, keys, the file"),
+        bind("^t", "theme", id="app.theme", show=False,
+             tooltip="Switch between the dark and the light theme, until you quit"),
+        bind("^z", "suspend_process", id="app.suspend", show=False,
+             tooltip="Back to the shell; fg resumes"),
+        bind("^q", "quit", id="app.quit", priority=True, tooltip="Quit arc, from anywhere"),
     ]  # fmt: skip
 
     def __init__(
@@ -168,6 +167,11 @@ class ArcApp(KeyQueue, Sheets, GuidedTour):
         """A toast; what stands in it is text, whoever wrote it."""
         super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
 
+    @override
+    def action_command_palette(self) -> None:
+        if not isinstance(self.screen, Palette):
+            self.push_screen(Palette(id="--command-palette"))
+
     def action_help(self) -> None:
         from arc_tui.features.help.screen import HelpScreen
 
@@ -175,10 +179,7 @@ class ArcApp(KeyQueue, Sheets, GuidedTour):
 
     def action_help_quit(self) -> None:
         """What Textual says on ctrl+c, without markup."""
-        self.notify(
-            f"{self.key_of('app.quit') or 'q'} quits arc;"
-            f" {self.key_of('app.quit_anywhere')} quits from anywhere"
-        )
+        self.notify(f"{self.key_of('app.quit')} quits arc")
 
     def action_settings(self) -> None:
         from arc_tui.features.settings.screen import SettingsScreen

@@ -68,7 +68,8 @@ class Navigation(App[None]):
     @property
     def is_reading(self) -> bool:
         """Does the screen in front wait for an answer for longer than a moment?"""
-        return isinstance(self.screen, ArcScreen) and self.screen.reading
+        screen = self.screen
+        return isinstance(screen, ArcScreen) and screen.reading and not screen.has_job
 
     def action_stop_reading(self) -> None:
         if isinstance(self.screen, ArcScreen):
@@ -100,15 +101,15 @@ class Navigation(App[None]):
         else:
             self._open(event.trace, event.step)
 
-    def on_open_runs(self, event: OpenRuns) -> None:
-        from arc_tui.features.runs.screen import RunsScreen
-
-        self.pop_screen()
-        if isinstance(self.screen, RunsScreen):
-            self.screen.show_only(event.label, event.traces)
+    async def on_open_runs(self, event: OpenRuns) -> None:
+        (await self._back_to_runs()).show_only(event.label, event.traces)
 
     async def on_search_runs(self, event: SearchRuns) -> None:
-        """Where the app was opened on a run, the list takes its place."""
+        (await self._back_to_runs()).show_saying(event.text)
+
+    async def _back_to_runs(self) -> RunsScreen:
+        """The list below the screen in front; where the app was opened on a run, the list takes its
+        place."""
         from arc_tui.features.runs.screen import RunsScreen
 
         while not isinstance(self.screen, RunsScreen):
@@ -116,7 +117,7 @@ class Navigation(App[None]):
                 await self.switch_screen(self.runs())
             else:
                 self.pop_screen()
-        self.screen.show_saying(event.text)
+        return self.screen
 
     def on_open_demo(self) -> None:
         """Imported where its database is new."""

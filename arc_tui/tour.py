@@ -1,8 +1,8 @@
 """The guided tour: a line on the screen in front names the next key, and goes on once it was
 pressed.
 
-The stops are a table. Inside the tour `esc` goes back as everywhere; it ends the tour only where
-the line says so: at the first stop, and after the last.
+The stops are a table. Inside the tour `esc` goes back as everywhere; the key that starts it ends
+it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from rich.text import Text
 from textual.actions import ActionParseResult
-from textual.binding import Binding
 from textual.css.query import NoMatches
 from textual.dom import DOMNode
 from textual.reactive import reactive
@@ -22,6 +21,7 @@ from textual.widgets import Input, TextArea
 from typing_extensions import override
 
 from arc_tui.routes import Navigation
+from arc_tui.ui.bindings import bind
 from arc_tui.ui.format import spread
 from arc_tui.ui.keys import KeyBar, key_of
 from arc_tui.ui.styles import StyledWidget
@@ -95,13 +95,10 @@ class GuidedTour(Navigation):
     """An app that can show a person round."""
 
     BINDINGS = [
-        Binding("ctrl+g", "tour", "guided tour", id="app.tour", show=False,
-                tooltip="Six stops over the bundled runs: what to press, and what it is for"),
-        # both in one class: for the same key it would replace what a base says
-        Binding("escape", "stop_reading", "stop reading…", id="app.stop_reading", priority=True,
-                tooltip="Stop what is being read for a while now; what was shown stays"),
-        Binding("escape", "end_tour", "end the tour", id="app.tour_end", show=False, priority=True,
-                tooltip="End the guided tour"),
+        bind("^g", "tour", id="app.tour", show=False,
+             tooltip="Six stops over the bundled runs: what to press, and why; again ends it"),
+        bind("x", "stop_reading", id="app.stop_reading", label="stop reading…", priority=True,
+             tooltip="Stop reading the database; what was shown stays"),
     ]  # fmt: skip
 
     _at: int | None = None
@@ -127,33 +124,25 @@ class GuidedTour(Navigation):
         self._show_next()
 
     def action_tour(self) -> None:
+        """Begin the tour, or end it."""
+        if self._at is not None:
+            self._end_tour()
+            return
         if not self.demo:
             self.on_open_demo()
         self.begin_tour()
 
-    def action_end_tour(self) -> None:
+    def _end_tour(self) -> None:
         self._at = None
         self._show_next()
-        self.refresh_bindings()
         self.notify(f"Tour ended. {self.key_of('app.tour')} starts it again.")
 
     @override
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "end_tour":
-            return self._escape_ends
         if action == "stop_reading":
-            return self.is_reading
+            typing = isinstance(self.screen.focused, (Input, TextArea))
+            return self.is_reading and not typing
         return super().check_action(action, parameters)
-
-    @property
-    def _escape_ends(self) -> bool:
-        """Only where it leads back to nothing of the tour: at the first stop, and after the
-        last."""
-        if self._at is None or isinstance(self.screen, ModalScreen) or self.is_reading:
-            return False
-        if isinstance(self.screen.focused, (Input, TextArea)):
-            return False
-        return self._move is None or (self._stop == 1 and self.screen.HELP == RUNS)
 
     @property
     def _stop(self) -> int:
@@ -257,9 +246,9 @@ class GuidedTour(Navigation):
 
     @property
     def _end(self) -> str:
-        """How the tour is ended, "" where the key goes back."""
-        key = self.key_of("app.tour_end")
-        return f"{key} ends the tour" if key else ""
+        """How the tour is ended, where there is room to say so: at its beginning and its end."""
+        at_an_end = self._move is None or (self._stop == 1 and self.screen.HELP == RUNS)
+        return f"{self.key_of('app.tour')} ends the tour" if at_an_end else ""
 
     @property
     def _key_back(self) -> str:
@@ -274,7 +263,8 @@ class GuidedTour(Navigation):
         """How the key of a binding that does something now is written, by the binding's id."""
         for active in self.screen.active_bindings.values():
             if active.binding.id == name and active.enabled:
-                return key_of(self.screen, name)
+                typing = isinstance(self.screen.focused, (Input, TextArea))
+                return key_of(self.screen, name, typing=typing)
         return ""
 
 

@@ -10,7 +10,6 @@ from typing import TypeVar
 from msgspec import Struct, structs
 from rich.text import Text
 from textual.app import App, ComposeResult
-from textual.binding import Binding
 from textual.containers import Vertical
 from textual.getters import query_one
 from textual.screen import ModalScreen
@@ -25,6 +24,7 @@ from arc_tui.experiments.request import (
 )
 from arc_tui.importing import attach_to, supplement
 from arc_tui.ui import format
+from arc_tui.ui.bindings import bind
 from arc_tui.ui.dialogs import Choices, Option, ask_until_read
 from arc_tui.ui.keys import key_of
 from replay.budget import Limits
@@ -53,10 +53,10 @@ class SamplesBox(ModalScreen[ReplayRequest | None]):
     HELP = "samples"
 
     BINDINGS = [
-        Binding("enter", "take", "take", id="samples.take", show=False, priority=True,
-                tooltip="Ask so from now on"),
-        Binding("escape", "leave", "leave", id="samples.leave", show=False,
-                tooltip="Close and leave it as it was"),
+        bind("enter", "take", id="samples.take", show=False, priority=True,
+             tooltip="Use these samples from now on"),
+        bind("esc", "leave", id="samples.leave", show=False,
+             tooltip="Close and leave it as it was"),
     ]  # fmt: skip
 
     line = query_one(Input)
@@ -139,8 +139,8 @@ class Tick(Checkbox):
     BUTTON_RIGHT = "]"
 
     BINDINGS = [
-        Binding("enter", "screen.attach", "attach", id="attach.tick", show=False,
-                tooltip="Attach what is given so far"),
+        bind("enter", "screen.attach", id="attach.tick", show=False,
+             tooltip="Attach what is given so far"),
     ]  # fmt: skip
 
     def watch_value(self) -> None:
@@ -155,8 +155,8 @@ class AttachBox(ModalScreen[Attachment | None]):
     HELP = "attach"
 
     BINDINGS = [
-        Binding("escape", "leave", "leave", id="attach.leave", show=False,
-                tooltip="Close without attaching anything"),
+        bind("esc", "leave", id="attach.leave", show=False,
+             tooltip="Close without attaching anything"),
     ]  # fmt: skip
 
     trouble = query_one("#trouble", Static)

@@ -10,7 +10,6 @@ from dataclasses import replace
 from msgspec import Struct
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.binding import Binding
 from textual.containers import Vertical
 from textual.getters import query_one
 from textual.message import Message
@@ -29,6 +28,7 @@ from arc_tui.experiments.edits import (
     trouble_page,
 )
 from arc_tui.ui import format
+from arc_tui.ui.bindings import bind, choice
 from arc_tui.ui.format import fit
 from arc_tui.ui.list import RowList
 from arc_tui.ui.page import Page
@@ -53,8 +53,7 @@ class PromptArea(TextArea):
     HELP = "the editor"
 
     BINDINGS = [
-        Binding("f1", "app.help", "help", id="editor.help",
-                tooltip="What the keys do here, where letters are typed"),
+        bind("f1", "app.help", id="editor.help", tooltip="The keys of this editor"),
     ]  # fmt: skip
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -104,15 +103,12 @@ class TargetList(RowList):
     STYLES = {"edited": "bold $warning", "about": "$quiet"}
 
     BINDINGS = [
-        Binding("left", "move(-1)", "text before", id="targets.before", show=False,
-                tooltip="Edit the text before"),
-        Binding("right", "move(1)", "next text", id="targets.next", show=False,
-                tooltip="Edit the next text"),
-        Binding("enter", "choose", "edit it", id="targets.choose",
-                tooltip="Go to the editor"),
+        bind("h", "move(-1)", id="targets.before", show=False, tooltip="Edit the previous text"),
+        bind("l", "move(1)", id="targets.next", show=False, tooltip="Edit the next text"),
+        bind("enter", "choose", id="targets.choose", label="edit it", tooltip="Go to the editor"),
         *(
-            Binding(str(digit), f"pick({digit - 1})", f"text {digit}", id=f"targets.{digit}",
-                    show=False, tooltip=f"Edit text {digit} of the list")
+            choice(digit, f"pick({digit - 1})", f"text {digit}", id=f"targets.{digit}",
+                   tooltip=f"Edit text {digit} of the list")
             for digit in range(1, 10)
         ),
     ]  # fmt: skip

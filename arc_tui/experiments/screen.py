@@ -26,6 +26,7 @@ from arc_tui.experiments.progress import ExperimentState
 from arc_tui.experiments.request import MOST_SAMPLES, CostEstimate, ExperimentRequest, Run
 from arc_tui.experiments.runner import BackgroundRun, JobFinished, JobProgressed
 from arc_tui.ui import format
+from arc_tui.ui.bindings import bind
 from arc_tui.ui.dialogs import AskBox, Option
 from arc_tui.ui.format import spread
 from arc_tui.ui.keys import stops, write_keys
@@ -53,22 +54,28 @@ R = TypeVar("R", bound=ExperimentRequest)
 View = TypeVar("View")
 
 
-def run_key(name: str, words: str, tooltip: str) -> Binding:
-    """The key that asks; `name` is that of the experiment."""
-    return Binding("r,f5", "run", words, id=f"{name}.run", tooltip=tooltip)
+def run_key(
+    name: str,
+    tooltip: str,
+    *,
+    action: str = "run",
+    label: str = "",
+    group: Binding.Group | None = None,
+) -> Binding:
+    """The key that runs the experiment of that name."""
+    return bind("r", action, id=f"{name}.run", label=label, group=group, tooltip=tooltip)
 
 
 def stop_key(name: str) -> Binding:
-    tooltip = "Ask nothing more; what was answered is kept"
-    return Binding("x", "stop", "stop", id=f"{name}.stop", tooltip=tooltip)
+    return bind("x", "stop", id=f"{name}.stop", tooltip="Stop the run; completed calls are saved")
 
 
 def samples_key(name: str, tooltip: str) -> Binding:
-    return Binding("s,f6", "samples", "samples", id=f"{name}.samples", tooltip=tooltip)
+    return bind("s", "samples", id=f"{name}.samples", tooltip=tooltip)
 
 
-def model_key(name: str, tooltip: str = "Choose the model to ask") -> Binding:
-    return Binding("m,f3", "model", "model", id=f"{name}.model", tooltip=tooltip)
+def model_key(name: str, tooltip: str = "Choose the model") -> Binding:
+    return bind("m", "model", id=f"{name}.model", tooltip=tooltip)
 
 
 def sample_count(typed: str) -> int:
@@ -227,6 +234,11 @@ class ExperimentScreen(ArcScreen, Generic[S]):
 
     # --- around it
 
+    @property
+    @override
+    def has_job(self) -> bool:
+        return self.state.running
+
     def watch_state(self, before: S, state: S) -> None:
         if before.phase != state.phase:
             self.refresh_bindings()
@@ -238,14 +250,15 @@ class ExperimentScreen(ArcScreen, Generic[S]):
         return action not in self.AT_REST or not self.state.running
 
     def action_back(self) -> None:
-        """Stop what runs, else leave."""
-        if self.state.phase == "running":
-            self.action_stop()
-        else:
-            self.leave()
+        self.leave()
 
     def leave(self) -> None:
-        self.dismiss()
+        """Back to where this was opened from, unless a run would end with the screen."""
+        if self.state.phase == "running":
+            stop = next(each.id for _, each in self._bindings if each.action == "stop")
+            self.say(f"A run is in progress. {self.key_of(str(stop))} stops it.")
+        else:
+            self.dismiss()
 
 
 class ExperimentHead(SummaryLines, Generic[S]):

@@ -11,7 +11,6 @@ from typing import NamedTuple, TypeVar
 from rich.text import Text
 from textual import events
 from textual.app import App, ComposeResult
-from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
 from textual.getters import query_one
 from textual.message import Message
@@ -20,6 +19,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from arc_tui.ui import format
+from arc_tui.ui.bindings import bind, choice
 from arc_tui.ui.keys import key_of, write_keys
 from arc_tui.ui.list import RowList
 from replay.errors import ArcError
@@ -39,7 +39,12 @@ class Choices(RowList):
     HELP = "the choices"
 
     BINDINGS = [
-        Binding("enter", "choose", "choose", id="ask.choose", tooltip="Answer with this one"),
+        bind("enter", "choose", id="ask.choose", label="choose", tooltip="Answer with this one"),
+        *(
+            choice(place, f"choose_at({place - 1})", f"answer {place}", id=f"ask.choice_{place}",
+                   tooltip=f"Answer with number {place} of the list")
+            for place in range(1, 10)
+        ),
     ]  # fmt: skip
 
     class Chosen(Message):
@@ -71,6 +76,12 @@ class Choices(RowList):
     def action_choose(self) -> None:
         self.post_message(self.Chosen(self.answer))
 
+    def action_choose_at(self, place: int) -> None:
+        """Answer with one by its number, where there are so many."""
+        if place < len(self.choices):
+            self.cursor = place
+            self.action_choose()
+
     def on_click(self, event: events.Click) -> None:
         if self.row_at(event.y - self.gutter.top) is not None:
             self.action_choose()
@@ -83,8 +94,7 @@ class AskBox(ModalScreen[str | None]):
     HELP = "a question"
 
     BINDINGS = [
-        Binding("escape", "leave", "leave", id="ask.leave", show=False,
-                tooltip="Close without an answer"),
+        bind("esc", "leave", id="ask.leave", show=False, tooltip="Close without an answer"),
     ]  # fmt: skip
 
     line = query_one(Input)
@@ -150,8 +160,8 @@ class PromptLine(Vertical):
     HELP = "the line you type in"
 
     BINDINGS = [
-        Binding("escape", "cancel", "clear", id="prompt.cancel",
-                tooltip="Close this line and forget what was typed"),
+        bind("esc", "cancel", id="prompt.cancel", label="clear", only="escape",
+             tooltip="Close this line and discard what was typed"),
     ]  # fmt: skip
 
     line = query_one(Input)

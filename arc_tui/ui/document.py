@@ -171,6 +171,11 @@ def level_key(block: Block, level: Level) -> str:
     return f"{block.key}\0{level.start}"
 
 
+def is_level(key: str) -> bool:
+    """Does it name a level of a block, which is open unless it is folded?"""
+    return "\0" in key
+
+
 def _folded_levels(block: Block, opened: Collection[str]) -> dict[int, Level]:
     """The levels of a block that are folded, by where they start."""
     if not block.json or not block.key:

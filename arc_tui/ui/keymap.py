@@ -11,22 +11,29 @@ The palette finds what can be done here and now by its words, from the live bind
 from __future__ import annotations
 
 import pkgutil
+import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache, partial
 from importlib import import_module
 from itertools import combinations_with_replacement, product
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from msgspec import Struct
 from textual.binding import ActiveBinding, Binding, InvalidBinding
-from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 from textual.dom import DOMNode
 from textual.keys import KEY_NAME_REPLACEMENTS, KEY_TO_UNICODE_NAME, Keys
 from textual.screen import ModalScreen, Screen
+from textual.widgets import Input
 
+from arc_tui.ui.bindings import label_of
+from arc_tui.ui.screen import ArcScreen, ViewSwitch
 from replay.errors import ArcError
+
+PALETTE = "command_palette"
+"""The action that opens the palette, which does not list itself."""
 
 MODIFIERS = ("ctrl", "alt", "shift", "super", "hyper", "meta")
 
@@ -230,27 +237,80 @@ def _meet(one: Place, two: Place) -> bool:
     return one.subject is None or two.subject is None or one.subject == two.subject
 
 
+STEP_NUMBER = re.compile(r"[+-]?\d+")
+
+
+class Palette(CommandPalette):
+    """The palette; a number that is typed goes to that step of the run behind it."""
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        screen, typed = self.app.screen_stack[-2], event.value.strip()
+        if not _means_step(screen, typed):
+            return
+        event.stop()
+        event.prevent_default()
+        step = screen.find_step(typed)
+        if step is None:
+            self.notify(screen.step_hint())
+        else:
+            self.dismiss()
+            screen.show_step(step)
+
+
+def _means_step(screen: Screen[Any], typed: str) -> TypeGuard[ArcScreen]:
+    """Is a number typed for a screen that has steps?"""
+    has_steps = isinstance(screen, ArcScreen) and screen.step_hint() != ""
+    return has_steps and STEP_NUMBER.fullmatch(typed) is not None
+
+
 class KeyCommands(Provider):
     """The palette: everything the keys can do here and now, by its words, with its key."""
 
     async def discover(self) -> Hits:
         for active in self._active():
-            words = Content(active.binding.description)
+            words = Content(label_of(active.binding))
             yield DiscoveryHit(
                 self._with_key(words, active),
                 self._run(active),
                 text=words.plain,
                 help=active.binding.tooltip,
             )
+        for switch in self._switches():
+            words = Content(switch.name)
+            yield DiscoveryHit(words, self._switch(switch), text=words.plain, help=switch.words)
 
     async def search(self, query: str) -> Hits:
         matcher = self.matcher(query)
         for active in self._active():
-            words, more = active.binding.description, active.binding.tooltip
-            score = max(matcher.match(words), matcher.match(more) / 2)
+            words, more = label_of(active.binding), active.binding.tooltip
+            meaning = matcher.match(active.binding.description)
+            score = max(matcher.match(words), meaning, matcher.match(more) / 2)
             if score > 0:
                 shown = self._with_key(matcher.highlight(words), active)
                 yield Hit(score, shown, self._run(active), text=words, help=more)
+        for switch in self._switches():
+            score = max(matcher.match(switch.name), matcher.match(switch.words) / 2)
+            if score > 0:
+                shown = matcher.highlight(switch.name)
+                switched = self._switch(switch)
+                yield Hit(score, shown, switched, text=switch.name, help=switch.words)
+        typed = query.strip()
+        if _means_step(self.screen, typed):
+            yield self._step_hit(self.screen, typed)
+
+    def _step_hit(self, screen: ArcScreen, typed: str) -> Hit:
+        """What a number that is typed means on a screen that has steps."""
+        step = screen.find_step(typed)
+        if step is None:
+            return Hit(1, screen.step_hint(), lambda: None, text=typed)
+        return Hit(1, f"Go to step {step}", partial(screen.show_step, step), text=typed)
+
+    def _switches(self) -> list[ViewSwitch]:
+        """What the screen can show otherwise, which its menu lists too."""
+        return self.screen.switches_here if isinstance(self.screen, ArcScreen) else []
+
+    def _switch(self, switch: ViewSwitch) -> Callable[[], Awaitable[bool]]:
+        return partial(self.app.run_action, switch.action, self.screen)
 
     def _with_key(self, words: Content, active: ActiveBinding) -> Content:
         key = self.app.get_key_display(active.binding)
@@ -262,7 +322,7 @@ class KeyCommands(Provider):
         by_action = {
             (active.node, active.binding.action): active
             for active in reversed(self.screen.active_bindings.values())
-            if active.enabled and active.binding.id and active.binding.id != "app.palette"
+            if active.enabled and active.binding.id and active.binding.action != PALETTE
         }
         found = reversed(by_action.values())
         return sorted(found, key=lambda active: not active.binding.show)

@@ -38,7 +38,7 @@ def write_keys(screen: Screen[Any], words: str, *, typing: bool = False) -> str:
 
 def key_of(screen: Screen[Any], name: str, otherwise: str = "", *, typing: bool = False) -> str:
     """The first key of the binding of that id, as it is written, whether it does something just
-    now or not; `typing`: the shortest that is no letter, where there is one. Of a binding that
+    now or not; `typing`: the first that is no letter, where there is one. Of a binding that
     neither the screen nor what has the focus there has: the key that was set for it, else
     `otherwise`."""
     own = _bindings(screen, name)
@@ -48,7 +48,7 @@ def key_of(screen: Screen[Any], name: str, otherwise: str = "", *, typing: bool 
         found = own
     if not found:
         return ""
-    binding = min(found, key=_typing_rank) if typing else found[0]
+    binding = min(found, key=_is_letter) if typing else found[0]
     several = " " in (binding.key_display or "")
     return screen.app.get_key_display(replace(binding, key_display=None) if several else binding)
 
@@ -69,10 +69,9 @@ def stops(screen: Screen[Any], name: str, *, stopping: bool) -> str:
     return "stopping" if stopping else f"{key_of(screen, name)} stop"
 
 
-def _typing_rank(binding: Binding) -> tuple[bool, int]:
-    """Keys that are no letters first, short ones before long ones."""
-    letter = NO_LETTER.fullmatch(binding.key) is None
-    return letter, 0 if letter else len(binding.key)
+def _is_letter(binding: Binding) -> bool:
+    """Would the key be typed in a text?"""
+    return NO_LETTER.fullmatch(binding.key) is None
 
 
 def with_keys(screen: Screen[Any], document: Document) -> Document:
@@ -90,7 +89,7 @@ def with_keys(screen: Screen[Any], document: Document) -> Document:
     )
 
 
-HELP, PALETTE, MORE = "help", "app.palette", "…"
+HELP, PALETTE, QUIT, MORE = "help", "app.palette_anywhere", "app.quit", "…"
 GAP = "  "
 
 
@@ -157,7 +156,7 @@ class KeyBar(StyledWidget):
             at += hint.width + len(GAP)
 
     def _hints(self, active: Sequence[ActiveBinding]) -> Iterator[Hint]:
-        """One hint an action that shows, by its shortest key, keys of one group together."""
+        """One hint an action that shows, by its first key, keys of one group together."""
         by_name: dict[str, list[Binding]] = {}
         for each in sorted(active, key=_rank(active)):
             binding = each.binding
@@ -165,11 +164,8 @@ class KeyBar(StyledWidget):
                 continue
             name = binding.group.description if binding.group else binding.description
             found = by_name.setdefault(name, [])
-            same = [at for at, other in enumerate(found) if other.action == binding.action]
-            if not same:
+            if all(other.action != binding.action for other in found):
                 found.append(binding)
-            elif len(binding.key) < len(found[same[0]].key):
-                found[same[0]] = binding
         for name, found in by_name.items():
             shown = "/".join(map(self.app.get_key_display, found))
             yield Hint(shown=shown, words=name, key=found[0].key, last=name == HELP)
@@ -183,9 +179,11 @@ def _more(active: Iterable[ActiveBinding]) -> Hint | None:
     return None
 
 
-def _rank(active: Iterable[ActiveBinding]) -> Callable[[ActiveBinding], tuple[bool, int, int]]:
+def _rank(
+    active: Iterable[ActiveBinding],
+) -> Callable[[ActiveBinding], tuple[bool, bool, int, int]]:
     """The places of bindings: first what takes its key from others for now, then those of a node
-    together, as they are declared there, whatever keys a person has set for them."""
+    together, as they are declared there, whatever keys a person has set for them; quit is last."""
     nodes: dict[DOMNode, int] = {}
     places: dict[tuple[DOMNode, str | None], int] = {}
     for each in active:
@@ -196,7 +194,8 @@ def _rank(active: Iterable[ActiveBinding]) -> Callable[[ActiveBinding], tuple[bo
                 for binding in vars(base).get("BINDINGS", ()):
                     places.setdefault((node, getattr(binding, "id", None)), len(places))
     return lambda each: (
-        not each.binding.priority,
+        not each.binding.priority or each.binding.id == QUIT,
+        each.binding.id == QUIT,
         nodes[each.node],
         places.get((each.node, each.binding.id), len(places)),
     )

@@ -24,6 +24,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from typing_extensions import override
 
+from arc_tui.ui.bindings import bind
 from arc_tui.ui.styles import StyledWidget
 
 CONSOLE = Console(color_system="truecolor", force_terminal=True)
@@ -47,18 +48,14 @@ class RowList(ScrollView, StyledWidget, can_focus=True, inherit_bindings=False):
     HEAD = 0
 
     BINDINGS = [
-        Binding("j,down", "move(1)", "next row", id="row.next", group=ROW,
-                tooltip="Move the cursor one row down"),
-        Binding("k,up", "move(-1)", "row before", id="row.before", group=ROW,
-                tooltip="Move the cursor one row up"),
-        Binding("ctrl+d,pagedown", "page(1)", "page down", id="row.page_down", show=False,
-                tooltip="Move the cursor one page down"),
-        Binding("ctrl+u,pageup", "page(-1)", "page up", id="row.page_up", show=False,
-                tooltip="Move the cursor one page up"),
-        Binding("g,home", "first", "first row", id="row.first", show=False,
-                tooltip="Move the cursor to the first row"),
-        Binding("G,end", "last", "last row", id="row.last", show=False,
-                tooltip="Move the cursor to the last row"),
+        bind("j", "move(1)", id="row.next", group=ROW, tooltip="Move the cursor one row down"),
+        bind("k", "move(-1)", id="row.before", group=ROW, tooltip="Move the cursor one row up"),
+        bind("^d", "page(1)", id="row.page_down", show=False,
+             tooltip="Move the cursor one page down"),
+        bind("^u", "page(-1)", id="row.page_up", show=False,
+             tooltip="Move the cursor one page up"),
+        bind("g", "first", id="row.first", show=False, tooltip="Move the cursor to the first row"),
+        bind("G", "last", id="row.last", show=False, tooltip="Move the cursor to the last row"),
     ]  # fmt: skip
 
     cursor: reactive[int] = reactive(0, repaint=False)

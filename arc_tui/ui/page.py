@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from rich.style import Style
 from rich.text import Text
 from textual import events, work
-from textual.binding import Binding
 from textual.message import Message
 from textual.reactive import reactive
 from typing_extensions import override
 
 from arc_tui.ui import document
+from arc_tui.ui.bindings import bind
 from arc_tui.ui.document import (
     EMPTY,
     LABEL,
@@ -63,8 +63,12 @@ class Page(RowList):
     }
 
     BINDINGS = [
-        Binding("enter,space", "unfold", "unfold", id="page.unfold", show=False,
-                tooltip="Show all of a long value, fold a level of JSON, or the other way"),
+        bind("enter", "unfold", id="page.open", show=False,
+             tooltip="Show all of a long value, fold a level of JSON, or the other way"),
+        bind("h", "fold_here", id="page.fold", show=False,
+             tooltip="Fold the value or the level of JSON under the cursor"),
+        bind("l", "unfold_here", id="page.unfold", show=False,
+             tooltip="Show all of the value or the level of JSON under the cursor"),
     ]  # fmt: skip
 
     document: reactive[Document] = reactive(EMPTY, repaint=False)
@@ -227,7 +231,7 @@ class Page(RowList):
     @property
     def _unfolds(self) -> str:
         """The key that does, as it is written."""
-        return key_of(self.screen, "page.unfold", "enter")
+        return key_of(self.screen, "page.unfold", "l")
 
     def _draw_block(self, block: Block, row: Row) -> Text:
         line = Text.assemble((block.mark, self.style_of("new")), " " * block.indent)
@@ -265,6 +269,26 @@ class Page(RowList):
     def _style(self, name: str) -> Style:
         return self.style_of(name) if name else Style.null()
 
+    def action_fold_here(self) -> None:
+        """Close the fold on the cursor's row, or the level of JSON around it."""
+        if self._is_open_here:
+            self.action_unfold()
+
+    def action_unfold_here(self) -> None:
+        """Open the fold on the cursor's row."""
+        if self._is_open_here is False:
+            self.action_unfold()
+
+    @property
+    def _is_open_here(self) -> bool | None:
+        """Is what the cursor's row can fold open? None where it folds nothing."""
+        if not self._rows:
+            return None
+        key, _ = document.fold_at(self._rows[self.cursor])
+        if not key:
+            return None
+        return (key in self._opened) is not document.is_level(key)
+
     def action_unfold(self) -> None:
         """Open or close the fold on the cursor's row, or the level of JSON around it."""
         if not self._rows:
@@ -301,8 +325,8 @@ class LinkedPage(Page):
     """A page whose lines lead to the steps they are from."""
 
     BINDINGS = [
-        Binding("enter", "follow", "open", id="page.follow",
-                tooltip="Go to the step that the line is from, or unfold a long value"),
+        bind("enter", "follow", id="page.follow",
+             tooltip="Go to the step that the line is from, or unfold a long value"),
     ]  # fmt: skip
 
     _offered = False

@@ -6,7 +6,7 @@ Where someone else writes into the database, an open screen follows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import cached_property, partial
 from pathlib import Path
@@ -42,6 +42,14 @@ class Question(NamedTuple):
 
     worker: Worker[None]
     over: Event
+
+
+class ViewSwitch(NamedTuple):
+    """One way to show a screen otherwise: the action that does so, its name, and what it shows."""
+
+    action: str
+    name: str
+    words: str
 
 
 class ArcScreen(Screen[None], inherit_bindings=False):
@@ -81,6 +89,63 @@ class ArcScreen(Screen[None], inherit_bindings=False):
     def expects(self) -> bool:
         """Is something about to be shown that keys pressed before the first answer are for?"""
         return False
+
+    def view_switches(self) -> Sequence[ViewSwitch]:
+        """What can be shown otherwise; those whose action does nothing now are not offered."""
+        return ()
+
+    @property
+    def switches_here(self) -> list[ViewSwitch]:
+        """The switches of the view that do something now."""
+        return [
+            each
+            for each in self.view_switches()
+            if self.check_action(each.action.partition("(")[0], ())
+        ]
+
+    def action_view_menu(self) -> None:
+        """Have a person choose what is shown otherwise; the only one is switched at once."""
+        from arc_tui.ui.dialogs import AskBox, Option
+
+        found = self.switches_here
+        if len(found) == 1:
+            self.call_later(self.run_action, found[0].action)
+            return
+        choices = [Option(each.action, each.words, each.name) for each in found]
+        self.app.push_screen(AskBox("view", choices=choices), self._switch_view)
+
+    async def _switch_view(self, action: str | None) -> None:
+        if action is not None:
+            await self.run_action(action)
+
+    @property
+    def has_switches(self) -> bool:
+        return bool(self.switches_here)
+
+    def find_step(self, typed: str) -> int | None:
+        """The step that a typed number means here; None where it means none."""
+        del typed
+        return None
+
+    def step_hint(self) -> str:
+        """Which numbers mean a step here, "" where none does."""
+        return ""
+
+    def show_step(self, step: int) -> None:
+        """Show a step that was found by its number."""
+        raise NotImplementedError
+
+    @property
+    def has_job(self) -> bool:
+        """Does something run here that a person can stop?"""
+        return False
+
+    def on_unmount(self) -> None:
+        """Nobody waits for answers any more."""
+        for question in self._questions.values():
+            question.over.set()
+            question.worker.cancel()
+        self._questions.clear()
 
     def hold_keys(self, worker: Worker[None]) -> None:
         """The next key is meant for the answer to a question that was just asked."""

@@ -39,6 +39,9 @@ after them is so for another reason than a key, as where an import says how far 
 
 SUSPEND = "suspend_process"
 LEAVING = frozenset({"quit", SUSPEND})
+STOP_READING = "stop_reading"
+BACK = frozenset({"back", "cancel"})
+"""Actions that leave a screen, or a line in it."""
 
 Typed: TypeAlias = events.Key | events.Paste
 
@@ -160,7 +163,7 @@ class KeyQueue(App[None]):
     def _acts_at_once(self, event: Typed) -> bool:
         """Need the key not wait while something is being read?"""
         bound = self._bound(event)
-        if any(binding.id == "app.stop_reading" for binding in bound):
+        if self._gives_up(event, bound):
             self._forget()
             return True
         if self._typed:  # it has its turn after them, unless it leaves from anywhere
@@ -168,6 +171,21 @@ class KeyQueue(App[None]):
             return any(binding.action in LEAVING for binding in bound)
         return any(binding.priority for binding in bound) or (
             bool(bound) and bound[0] in self._bound(event, at=self)
+        )
+
+    def _gives_up(self, event: Typed, bound: Sequence[Binding]) -> bool:
+        """Does the key leave the screen that reads, or stop the reading?"""
+        if not isinstance(event, events.Key):
+            return False
+        widget = self.focused
+        if isinstance(widget, (Input, TextArea)) and widget.check_consume_key(
+            event.key, event.character
+        ):
+            return False
+        stops = isinstance(self.screen, ArcScreen) and self.screen.reading
+        return any(
+            binding.action in BACK or (stops and binding.action == STOP_READING)
+            for binding in bound
         )
 
     def _follows(self, event: Typed) -> bool:

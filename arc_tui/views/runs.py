@@ -242,7 +242,7 @@ def headline(view: RunsView, key_of: KeyOf) -> Text:
         counted(view),
         f"{format.number(totals.failed)} failed",
         f"cost {cost if totals.cost_usd is not None else 'unknown'}",
-        f"{held_out_text(view.held_out)} ({key_of('runs.held_out')})" if view.held_out.runs else "",
+        f"{held_out_text(view.held_out)} ({key_of('runs.view')})" if view.held_out.runs else "",
     ]
     database = f"  {format.one_line(view.database)}   "
     return Text.assemble((" arc ", "bold"), database, " · ".join(filter(None, facts)))
@@ -271,7 +271,7 @@ def nothing(view: RunsView, key_of: KeyOf) -> str:
     if not view.runs:
         hidden = held_out_text(view.held_out)
         if hidden:
-            return f"{hidden}.\n\n{key_of('runs.held_out')}   show them"
+            return f"{hidden}.\n\n{key_of('runs.view')}   show them"
         return NO_RUNS.format(open=key_of("runs.here"))
     arrangement = view.arrangement
     failed = "failed runs" if arrangement.failed_only else "runs"

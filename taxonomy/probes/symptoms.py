@@ -120,7 +120,7 @@ class Meaning(Struct, frozen=True, kw_only=True):
 
 
 class ProbeEntry(Struct, frozen=True, kw_only=True):
-    """A row of the table. `name` is what commands call the probe, `key` the letter of a screen;
+    """A row of the table. `name` is what commands call the probe, `key` the digit of a screen;
     `change` is the one thing that is changed. `persists` and `repairs` say what either means."""
 
     name: str
@@ -135,7 +135,7 @@ class ProbeEntry(Struct, frozen=True, kw_only=True):
 PROBES: tuple[ProbeEntry, ...] = (
     ProbeEntry(
         name="constraint",
-        key="c",
+        key="1",
         symptom=Symptom.WRONG_AT_START,
         candidates=("hallucination", "goal misread"),
         change="the correct constraint is said explicitly",
@@ -144,7 +144,7 @@ PROBES: tuple[ProbeEntry, ...] = (
     ),
     ProbeEntry(
         name="summary",
-        key="s",
+        key="2",
         symptom=Symptom.WRONG_LATE,
         candidates=("context loss", "capability gap"),
         change="a fresh prompt with a summary of the middle, the failing tail asked again",
@@ -155,7 +155,7 @@ PROBES: tuple[ProbeEntry, ...] = (
     ),
     ProbeEntry(
         name="rename",
-        key="r",
+        key="3",
         symptom=Symptom.WRONG_TOOL,
         candidates=("tool selection", "goal misread"),
         change="the tools are renamed, with the same function",
@@ -166,7 +166,7 @@ PROBES: tuple[ProbeEntry, ...] = (
     ),
     ProbeEntry(
         name="midpoint",
-        key="m",
+        key="4",
         symptom=Symptom.DECLINE,
         candidates=("accumulated context", "capability gradient"),
         change="a fresh summary at the midpoint, asked again from there",

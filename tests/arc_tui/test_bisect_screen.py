@@ -194,10 +194,10 @@ async def test_from_the_cursor_on_only_the_rest_is_asked(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         await press(pilot, "j", "enter", "r")
         assert "v5 is one boundary of possibly several" in drawn(pilot.app)
-        assert "f leaves out the versions before the one under the cursor" in drawn(pilot.app)
-        await press(pilot, "f")
+        assert "R leaves out the versions before the one under the cursor" in drawn(pilot.app)
+        await press(pilot, "R")
         assert len(screen.state.view.rows) == 5, "of one version nothing can be searched"
-        await press(pilot, "k", "k", "f")
+        await press(pilot, "k", "k", "R")
         assert [row.name for row in screen.state.view.rows] == ["v3", "v4", "v5"]
         await press(pilot, "r")
         assert screen.state.view.first_bad == "v5"
@@ -250,7 +250,7 @@ async def test_an_earlier_bisection_is_shown_without_asking_anyone(
         assert "v5 broke it" in rows(pilot.app)[1]
         assert "v4 → v5" in drawn(pilot.app)
         await press(pilot, "k")
-        assert "e names the versions again" in drawn(pilot.app)
+        assert "o names the versions again" in drawn(pilot.app)
         await press(pilot, "r")
         assert isinstance(pilot.app.screen, AskBox)
 
@@ -264,13 +264,13 @@ def _asked_nobody(self: Demo, body: Body, sample: int) -> Body:
 
 async def test_a_step_where_no_rule_found_anything_asks_what_is_expected(db: Path) -> None:
     async with opened(db) as (pilot, screen):
-        await press(pilot, "enter", "a")
+        await press(pilot, "enter", "M")
         await answer(pilot, "2")
         assert "what does a good answer do at step 2?" in drawn(pilot.app)
         await press(pilot, "escape")
         assert screen.state.options is not None
         assert (screen.state.view.step, screen.state.options.step) == (4, 4), "as it was"
-        await press(pilot, "a")
+        await press(pilot, "M")
         await answer(pilot, "2")
         await answer(pilot, "tool=get_order")
         assert screen.state.view.step == 2
@@ -346,15 +346,20 @@ async def test_stopped_it_keeps_what_was_answered_and_asks_only_the_rest(
         assert screen.state.view.asked == whole.asked - 7
 
 
-async def test_x_stops_what_runs_and_escape_does_so_before_it_leaves(db: Path) -> None:
+async def test_x_stops_what_runs_and_escape_and_q_neither_stop_nor_leave_it(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         await press(pilot, "enter")
-        for key_ in ("x", "escape"):
-            stopped: list[str] = []
-            screen._job = _Stops(stopped)  # type: ignore[assignment]
-            screen.state = structs.replace(screen.state, phase="running")
+        stopped: list[str] = []
+        screen._job = _Stops(stopped)  # type: ignore[assignment]
+        screen.state = structs.replace(screen.state, phase="running")
+        for key_ in ("escape", "q"):
             await press(pilot, key_)
-            assert (screen.state.phase, stopped) == ("stopping", ["stopped"])
+            assert pilot.app.screen is screen
+            assert (screen.state.phase, stopped) == ("running", [])
+            assert "A run is in progress. x stops it." in drawn(pilot.app)
+            pilot.app.clear_notifications()
+        await press(pilot, "x")
+        assert (screen.state.phase, stopped) == ("stopping", ["stopped"])
         screen._job = None
         screen.state = structs.replace(screen.state, phase="idle")
         await press(pilot, "tab", "escape")

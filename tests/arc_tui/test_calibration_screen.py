@@ -248,7 +248,7 @@ def test_people_s_labels_and_a_rule_s_are_never_in_one_figure(db: Path, labels: 
     assert "per run · by rule · 24 runs" in page(classes_page(state, people, 100, str))
     assert "per run · by rule · 3 runs" in page(classes_page(state, rule, 100, str))
     assert sentence(state, rule).startswith("Conformance to a rule's labels, not accuracy.")
-    assert "by people · ‹calibration.part› shows a rule's" in basis(state, people)
+    assert "by people · ‹calibration.view› shows a rule's" in basis(state, people)
 
 
 def test_scores_given_in_the_database_are_labels_like_a_file_s(db: Path) -> None:
@@ -390,8 +390,8 @@ async def test_keys_turn_pages_change_labels_and_scores(db: Path, labels: Path) 
         for key, tab in (("3", SCORES), ("tab", WORST), ("shift+tab", SCORES)):
             await press(pilot, key)
             assert screen.tab == tab
-        assert "source 2 of 2" in await press(pilot, "s")
-        assert "by a rule · l shows people's" in await press(pilot, "l")
+        assert "source 2 of 2" in await press(pilot, "v", "2")
+        assert "by a rule · v shows people's" in await press(pilot, "v", "1")
 
 
 async def test_a_disagreement_is_one_key_from_its_run_and_step(db: Path, labels: Path) -> None:
@@ -402,7 +402,7 @@ async def test_a_disagreement_is_one_key_from_its_run_and_step(db: Path, labels:
         run = pilot.app.screen
         assert isinstance(run, TraceScreen)
         assert (run.trace, run.step) == (first.trace, first.step)
-        await press(pilot, "escape", "a")
+        await press(pilot, "escape", "v", "2")
         assert {row.disagreement.about for row in screen.worst.rows} == {"break"}
 
 
@@ -411,7 +411,7 @@ async def test_looking_trusts_nobody_and_a_key_does(db: Path, labels: Path) -> N
         await turned(pilot, screen, SCORES)
         with open_ledger(db) as store:
             assert trust(store, JUDGE, now_ns()).state == "never calibrated"
-        assert "status: approved until" in await press(pilot, "w")
+        assert "status: approved until" in await press(pilot, "plus")
         with open_ledger(db) as store:
             assert trust(store, JUDGE, now_ns()).state == "approved"
 

@@ -86,7 +86,7 @@ async def test_without_another_run_it_says_what_to_do_and_escape_leaves(tmp_path
     run = trace(["Done."])
     put(db, header("26", "0", Outcome()), run.spans, diagnose(run))
     async with opened(db, "last", None, (80, 24)) as (pilot, _screen):
-        assert "mark another run in the list of runs with m" in text(pilot.app)
+        assert "mark another run in the list of runs with space" in text(pilot.app)
         await press(pilot, "escape")
         assert isinstance(pilot.app.screen, RunsScreen)
 
@@ -101,14 +101,14 @@ async def test_the_marked_run_is_compared_from_the_list(db: Path) -> None:
         runs = app.screen
         assert isinstance(runs, RunsScreen)
         first = runs.table.at
-        await press(pilot, "m")
+        await press(pilot, "space")
         assert "»" in text(app)
         await press(pilot, "j")
         second = runs.table.at
         await press(pilot, "equals_sign")
         assert isinstance(app.screen, CompareScreen)
         assert (app.screen.a, app.screen.b) == (first, second)
-        await press(pilot, "escape", "k", "m")
+        await press(pilot, "escape", "k", "space")
         assert app.marked == ""
         assert "»" not in text(app)
 
@@ -120,11 +120,11 @@ async def test_v_in_a_run_compares_it_with_the_marked_one_else_asks(db: Path) ->
         await settle(pilot)
         app.push_screen(TraceScreen(db, b))
         await settle(pilot)
-        await press(pilot, "v")
+        await press(pilot, "equals_sign")
         assert isinstance(app.screen, AskBox)
         await press(pilot, "escape")
         app.marked = a
-        await press(pilot, "v")
+        await press(pilot, "equals_sign")
         assert isinstance(app.screen, CompareScreen)
         assert (app.screen.a, app.screen.b) == (a, b)
 
@@ -132,19 +132,19 @@ async def test_v_in_a_run_compares_it_with_the_marked_one_else_asks(db: Path) ->
 # --- its keys
 
 
-async def test_it_opens_at_the_departure_and_c_leads_back_there(db: Path) -> None:
+async def test_it_opens_at_the_departure_and_a_key_leads_back_there(db: Path) -> None:
     async with opened(db, *wishes(db)) as (pilot, screen):
         assert screen.view is not None
         assert screen.rows.row is screen.view.rows[0]
         assert screen.view.departure == 0
-        await press(pilot, "G", "c")
+        await press(pilot, "G", "X")
         assert screen.rows.row is screen.view.rows[0]
 
 
 async def test_two_keys_go_from_difference_to_difference(db: Path) -> None:
     async with opened(db, *wishes(db)) as (pilot, screen):
         seen = []
-        for key in ("J", "J", "K"):
+        for key in ("greater_than_sign", "greater_than_sign", "less_than_sign"):
             await press(pilot, key)
             seen.append(screen.rows.row and (screen.rows.row.a, screen.rows.row.b))
         assert seen == [(3, 2), (3, 2), (0, None)]
@@ -153,16 +153,16 @@ async def test_two_keys_go_from_difference_to_difference(db: Path) -> None:
 @pytest.mark.parametrize("size", SIZES)
 async def test_what_is_in_full_follows_the_cursor(db: Path, size: tuple[int, int]) -> None:
     async with opened(db, *wishes(db), size) as (pilot, screen):
-        await press(pilot, "J")
+        await press(pilot, "greater_than_sign")
         assert screen.pair.row is screen.rows.row
         assert "warranty Terra Backpack" in str([part.b for part in screen.pair.parts])
 
 
-async def test_a_and_b_open_that_step_of_either_run(db: Path) -> None:
+async def test_1_and_2_open_that_step_of_either_run(db: Path) -> None:
     a, b = wishes(db)
-    for key, run, number in (("a", a, 3), ("b", b, 2)):
+    for key, run, number in (("1", a, 3), ("2", b, 2)):
         async with opened(db, a, b) as (pilot, _screen):
-            await press(pilot, "J", key)
+            await press(pilot, "greater_than_sign", key)
             assert isinstance(pilot.app.screen, TraceScreen)
             assert (pilot.app.screen.trace, pilot.app.screen.step) == (run, number)
 
@@ -170,7 +170,7 @@ async def test_a_and_b_open_that_step_of_either_run(db: Path) -> None:
 async def test_enter_asks_which_where_both_have_the_step(db: Path) -> None:
     a, b = wishes(db)
     async with opened(db, a, b) as (pilot, _screen):
-        await press(pilot, "J", "enter")
+        await press(pilot, "greater_than_sign", "enter")
         assert isinstance(pilot.app.screen, AskBox)
         await press(pilot, "j", "enter")
         assert isinstance(pilot.app.screen, TraceScreen)
@@ -187,7 +187,7 @@ async def test_enter_opens_the_only_run_that_has_it(db: Path) -> None:
 
 async def test_a_step_that_a_run_has_not_is_said_to_be_none(db: Path) -> None:
     async with opened(db, *wishes(db)) as (pilot, screen):
-        await press(pilot, "b")
+        await press(pilot, "2")
         assert pilot.app.screen is screen
         assert "B has no step here" in text(pilot.app)
 
@@ -204,7 +204,7 @@ def long_runs(path: Path) -> Path:
 async def test_f_and_space_show_what_is_the_same(tmp_path: Path) -> None:
     async with opened(long_runs(tmp_path / "arc.db"), "26/0", "26/1") as (pilot, _screen):
         assert "7 steps the same: 0–6 of A, 0–6 of B" in text(pilot.app)
-        await press(pilot, "g", "space")
+        await press(pilot, "g", "l")
         assert 'read(path="file 3")' in text(pilot.app)
         await press(pilot, "f", "f")
         assert 'read(path="file 3")' not in text(pilot.app)
@@ -224,7 +224,7 @@ async def test_folding_keeps_the_cursor_where_it_was(tmp_path: Path) -> None:
 
 async def test_tab_goes_to_the_row_in_full_and_y_copies_what_is_in_front(db: Path) -> None:
     async with opened(db, *wishes(db)) as (pilot, screen):
-        await press(pilot, "J", "y")
+        await press(pilot, "greater_than_sign", "y")
         assert pilot.app.clipboard.startswith("## many-wishes/0 against many-wishes/0")
         await press(pilot, "tab", "y")
         assert pilot.app.clipboard.startswith("### step 3 of A, 2 of B")
@@ -245,7 +245,7 @@ async def test_an_answer_of_a_free_replay_stands_in_no_run(db: Path) -> None:
     with open_ledger(db) as store:
         a, b = named(store, "refund", "v1"), replayed(store, "free")
     async with opened(db, a, b) as (pilot, screen):
-        await press(pilot, "f", "G", "b")
+        await press(pilot, "f", "G", "2")
         assert pilot.app.screen is screen
         assert "stands in no run" in text(pilot.app)
 

@@ -23,6 +23,7 @@ from arc_tui.app import ArcApp
 from arc_tui.experiments.dialogs import allowed
 from arc_tui.features.runs.screen import RunsScreen
 from arc_tui.settings import Settings
+from arc_tui.ui.bindings import label_of
 from arc_tui.ui.dialogs import Choices
 from arc_tui.ui.keymap import KeyCommands, places
 from arc_tui.ui.keys import MORE, KeyBar
@@ -143,7 +144,7 @@ async def by_palette(pilot: Pilot[None], name: str) -> None:
     request = offered(pilot, name)
     async for hit in KeyCommands(pilot.app.screen).discover():
         assert isinstance(hit, DiscoveryHit)
-        if (hit.text, hit.help) == (request.description, request.tooltip):
+        if (hit.text, hit.help) == (label_of(request), request.tooltip):
             await hit.command()
             await settle(pilot)
             return
@@ -335,7 +336,7 @@ class TestEmpty:
             for name, next_step in (
                 ("runs.failures", "esc               goes back: T there walks"),
                 ("runs.calibration", "o                      reads a file of labels"),
-                ("runs.queue", "h offers what others tagged"),
+                ("runs.queue", "Q offers what others tagged"),
                 ("runs.blind", "T offers what nobody tagged"),
                 ("runs.compare", "o opens files"),
             ):
@@ -354,7 +355,7 @@ async def test_what_is_said_of_a_key_follows_the_keys_that_were_set(
     tmp_path: Path, demo: Path
 ) -> None:
     set_keys = {
-        "runs.here": "f6", "runs.back": "f7", "runs.blind": "f8", "queue.skip": "f9",
+        "runs.here": "f6", "runs.back": "f7", "runs.blind": "f8", "queue.walk": "f9",
         "failures.back": "f11", "runs.queue": "f12",
     }  # fmt: skip
     using = Settings(keymap=set_keys)

@@ -112,11 +112,11 @@ async def test_f_goes_back_to_the_list_with_just_these_runs(db: Path) -> None:
     app = ArcApp(db)
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
-        await press(pilot, "P")
+        await press(pilot, "A")
         screen = app.screen
         assert isinstance(screen, FailuresScreen)
         behind = {run.trace for run in screen.bars.bars[0].runs}
-        await press(pilot, "f")
+        await press(pilot, "L")
         runs = app.screen
         assert isinstance(runs, RunsScreen)
         assert {*runs.listed.traces} == behind
@@ -127,12 +127,12 @@ async def test_f_goes_back_to_the_list_with_just_these_runs(db: Path) -> None:
 
 async def test_b_splits_the_bars_and_says_by_what(db: Path) -> None:
     async with opened(db) as (pilot, screen):
-        await press(pilot, "b")
+        await press(pilot, "v", "1")
         assert "hallucinated state · no call" in labels(screen)
         assert rows(pilot.app)[0].startswith(" failures by tool  hallucinated state · no call: 2")
-        await press(pilot, "B", "B")
+        await press(pilot, "v", "2", "v", "2")
         assert "hallucinated state · grounding" in labels(screen)
-        await press(pilot, "b")
+        await press(pilot, "v", "1")
         assert labels(screen)[0] == "hallucinated state"
 
 
@@ -140,18 +140,18 @@ async def test_e_counts_every_class_of_a_run(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         assert "bad args" not in labels(screen)
         screen.bars.cursor = 1
-        await press(pilot, "E")
+        await press(pilot, "v", "3")
         assert "bad args" in labels(screen)
         assert here(screen) == "wrong tool"
         assert rows(pilot.app)[0].startswith(" failures every class  ")
-        await press(pilot, "E")
+        await press(pilot, "v", "3")
         assert "bad args" not in labels(screen)
 
 
 async def test_agreement_hides_in_a_narrow_terminal_until_it_is_asked_for(db: Path) -> None:
     async with opened(db, (80, 24)) as (pilot, _):
         assert "who agrees with whom" not in drawn(pilot.app)
-        await press(pilot, "a")
+        await press(pilot, "v", "4")
         assert "person, rule   same class 1/2 .50" in drawn(pilot.app)
         assert "26 · 1" in drawn(pilot.app)
 

@@ -83,7 +83,7 @@ async def test_it_looks_like_this_at_a_miss_where_a_stub_is_written_and_while_it
     assert first.stop is None
     async with opened(db) as (pilot, screen):
         await looks_like(pilot, "free_miss")
-        await press(pilot, "s")
+        await press(pilot, "i")
         await looks_like(pilot, "free_stub")
         await press(pilot, "escape")
         screen.state = structs.replace(screen.state, phase="running")
@@ -105,7 +105,7 @@ async def test_it_looks_like_this_when_it_is_finished_and_offers_no_key_that_doe
             if active.enabled
         }
         assert not offered & {"stub", "forget", "stale", "stop"}
-        await press(pilot, "s", "d", "A", "x")
+        await press(pilot, "i", "delete", "exclamation_mark", "x")
         assert pilot.app.screen is screen
         assert screen.state.phase == "done"
 
@@ -133,7 +133,7 @@ async def test_no_words_on_it_say_how_the_run_would_have_ended(db: Path) -> None
 
 async def test_a_stub_is_written_with_one_key_and_the_run_goes_on_at_once(db: Path) -> None:
     async with opened(db) as (pilot, screen):
-        await press(pilot, "s")
+        await press(pilot, "i")
         box = pilot.app.screen
         assert isinstance(box, StubBox)
         assert 'from step 0, for order_id "1049"' in drawn(pilot.app)
@@ -144,14 +144,14 @@ async def test_a_stub_is_written_with_one_key_and_the_run_goes_on_at_once(db: Pa
         assert "1 call · 5 cached" in drawn(pilot.app)
         with open_ledger(db) as store:
             assert kept.stubs_of_trace(store, screen.state.view.trace) == (READ,)
-        await press(pilot, "s", "ctrl+s", "ctrl+s")
+        await press(pilot, "i", "ctrl+s", "ctrl+s")
         assert screen.state.view.status == "user"
         assert screen.state.view.ranks == {"exact": 4, "stub": 2}
 
 
 async def test_what_another_call_got_is_taken_only_when_that_is_said_twice(db: Path) -> None:
     async with opened(db) as (pilot, screen):
-        await press(pilot, "s", "ctrl+s")
+        await press(pilot, "i", "ctrl+s")
         assert 'Still unchanged, from step 0, for order_id "1049"' in drawn(pilot.app)
         assert screen.state.view.status == "miss"
         await press(pilot, "ctrl+s")
@@ -160,9 +160,9 @@ async def test_what_another_call_got_is_taken_only_when_that_is_said_twice(db: P
 
 async def test_a_stub_may_be_an_error_and_be_left_unwritten(db: Path) -> None:
     async with opened(db) as (pilot, screen):
-        await press(pilot, "s", "escape")
+        await press(pilot, "i", "escape")
         assert screen.state.view.status == "miss"
-        await press(pilot, "s", "tab", "space", "ctrl+s", "ctrl+s")
+        await press(pilot, "i", "tab", "space", "ctrl+s", "ctrl+s")
         [got] = screen.state.view.rows[4].got
         assert got.is_error
         assert got.stub is not None
@@ -173,7 +173,7 @@ async def test_a_stub_is_changed_and_forgotten_where_it_answered(db: Path) -> No
     keep(db, READ)
     async with opened(db) as (pilot, screen):
         screen.path_rows.cursor = 4
-        await press(pilot, "s")
+        await press(pilot, "i")
         assert "Your stub." in drawn(pilot.app)
         box = pilot.app.screen
         assert isinstance(box, StubBox)
@@ -181,7 +181,7 @@ async def test_a_stub_is_changed_and_forgotten_where_it_answered(db: Path) -> No
         await press(pilot, "ctrl+s")
         assert screen.state.view.rows[4].got[0].text == "gone"
         screen.path_rows.cursor = 4
-        await press(pilot, "d")
+        await press(pilot, "delete")
         assert screen.state.view.status == "miss"
         assert screen.state.view.rows[4].got[0].text is None
 
@@ -196,12 +196,12 @@ async def test_a_stale_answer_is_allowed_after_it_was_asked_and_taken_back(tmp_p
         kept.put(store, key, WITHDRAWN, source="test")
     async with opened(db, edit=None, trace=key, model="script") as (pilot, screen):
         assert status(screen) == "stale"
-        await press(pilot, "A", "escape")
+        await press(pilot, "exclamation_mark", "escape")
         assert status(screen) == "stale"
-        await press(pilot, "A", "enter")
+        await press(pilot, "exclamation_mark", "enter")
         assert status(screen) == "finished"
         assert "1 call got a stale result" in drawn(pilot.app)
-        await press(pilot, "A")
+        await press(pilot, "exclamation_mark")
         assert status(screen) == "stale"
 
 
@@ -242,7 +242,7 @@ async def test_a_server_is_asked_only_under_a_limit_which_holds_for_the_screen(
             await press(pilot, "enter")
             assert screen.state.view.status == "miss"
             assert "5 of 6 calls" in drawn(pilot.app)
-            await press(pilot, "s", "ctrl+s", "ctrl+s")
+            await press(pilot, "i", "ctrl+s", "ctrl+s")
             assert api.asked == 6
             assert "1 of 1 call · 5 cached" in drawn(pilot.app)
 

@@ -123,21 +123,21 @@ async def test_h_shows_them_in_both_screens_and_what_is_chosen_there_is_listed(d
         runs = app.screen
         assert isinstance(runs, RunsScreen)
         assert "9 runs · 9 failed" in rows(app)[0]
-        assert "2 runs of held-out tasks hidden (H)" in rows(app)[0]
-        await pilot.press("P")
+        assert "2 runs of held-out tasks hidden (v)" in rows(app)[0]
+        await pilot.press("A")
         await settle(pilot)
         await settle(pilot)
         failures = app.screen
         assert isinstance(failures, FailuresScreen)
-        assert rows(app)[0].startswith(" failures 2 runs of held-out tasks hidden (H)  ")
-        await pilot.press("H")
+        assert rows(app)[0].startswith(" failures 2 runs of held-out tasks hidden (v)  ")
+        await pilot.press("v", "5")
         await settle(pilot)
-        assert rows(app)[0].startswith(" failures 2 runs of held-out tasks shown (H)  ")
-        await pilot.press("f")
+        assert rows(app)[0].startswith(" failures 2 runs of held-out tasks shown (v)  ")
+        await pilot.press("L")
         await settle(pilot)
         await settle(pilot)
         assert len(runs.listed.traces) == 11
-        await pilot.press("H")
+        await pilot.press("v", "3")
         await settle(pilot)
         assert len(runs.listed.traces) == 9
 
@@ -153,7 +153,7 @@ async def test_a_database_of_nothing_else_is_not_called_empty(db: Path) -> None:
     async with app.run_test(size=(120, 24)) as pilot:
         await settle(pilot)
         assert "2 runs of held-out tasks hidden." in drawn(app)
-        assert "H   show them" in drawn(app)
+        assert "v   show them" in drawn(app)
 
 
 async def test_without_such_tasks_the_key_is_not_offered(tmp_path: Path) -> None:
@@ -161,6 +161,6 @@ async def test_without_such_tasks_the_key_is_not_offered(tmp_path: Path) -> None
     app = ArcApp(tmp_path / "arc.db")
     async with app.run_test(size=(120, 24)) as pilot:
         await settle(pilot)
-        offered = {each.binding.id for each in app.screen.active_bindings.values() if each.enabled}
-        assert "runs.failures" in offered
-        assert "runs.held_out" not in offered
+        assert isinstance(app.screen, RunsScreen)
+        assert "columns" in [each.action for each in app.screen.switches_here]
+        assert "held_out" not in [each.action for each in app.screen.switches_here]

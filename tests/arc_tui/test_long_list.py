@@ -89,7 +89,7 @@ async def test_while_a_list_grows_the_cursor_and_its_rows_stay(many: Path, tmp_p
             copy(store, 10_000, imported=5)
             store.db.execute("UPDATE trace SET variant = 'v2' WHERE key = ?", (f"k{at}",))
             store.db.execute("DELETE FROM trace WHERE key IN ('k7', 'k8', 'k9')")
-        await pilot.press("r")
+        await pilot.press("ctrl+r")
         await settle(pilot)
         assert screen.table.row_count == RUNS - 2
         assert screen.table.cursor == at - 2

@@ -38,7 +38,7 @@ async def opened(db: Path, size: tuple[int, int] = (120, 40)) -> AsyncIterator[O
     app = MoneyApp(db)
     async with app.run_test(size=size, notifications=True) as pilot:
         await settle(pilot)
-        await pilot.press("M")
+        await pilot.press("dollar_sign")
         await settle(pilot)
         assert isinstance(app.screen, CostScreen)
         yield pilot, app.screen

@@ -66,7 +66,7 @@ async def test_what_is_looked_for_in_all_runs_is_shown_in_the_list(tmp_path: Pat
     async with on_a_run(tmp_path) as pilot:
         await pilot.press("slash", *"IFOYYZ", "enter")
         await settle(pilot)
-        await pilot.press("A")
+        await pilot.press("I")
         await settle(pilot)
         assert isinstance(pilot.app.screen, RunsScreen)
         assert pilot.app.screen.arrangement.words == '"IFOYYZ"'

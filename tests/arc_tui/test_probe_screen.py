@@ -132,7 +132,7 @@ async def test_each_says_what_it_changes_and_what_it_would_ask_and_names_no_caus
 
 async def test_what_cannot_be_made_is_not_run_by_its_letter(db: Path, ids: dict[str, str]) -> None:
     async with opened(db, ids[START], 0) as (pilot, screen):
-        await press(pilot, "s")
+        await press(pilot, "2")
         assert at(screen) == "idle"
         assert "⏎/c/r ask" in drawn(pilot.app)
         await press(pilot, "j")
@@ -169,7 +169,7 @@ async def test_a_run_whose_model_is_not_known_asks_for_one_before_it_asks_it(
     trace = sample.put_failed(path)
     async with opened(path, trace, 3) as (pilot, screen):
         assert "– calls: which model?" in drawn(pilot.app)
-        await press(pilot, "s")
+        await press(pilot, "2")
         assert "which model?" in str(pilot.app.screen.query_one("#ask").border_title)
         await answer(pilot, "claude-haiku-4-5")
         assert screen.state.listed.model == "claude-haiku-4-5"
@@ -184,7 +184,7 @@ async def test_one_letter_runs_a_probe_and_what_it_came_to_is_logged(
     db: Path, ids: dict[str, str], size: tuple[int, int]
 ) -> None:
     async with opened(db, ids[START], 0, size=size) as (pilot, screen):
-        await press(pilot, "c")
+        await press(pilot, "1")
         assert at(screen) == "done"
         (line,) = lines(db)
         assert (line.date, line.classification, line.step) == (TODAY, "goal misread", 0)
@@ -193,12 +193,12 @@ async def test_one_letter_runs_a_probe_and_what_it_came_to_is_logged(
 
 async def test_few_samples_decide_nothing_and_more_may(db: Path, ids: dict[str, str]) -> None:
     async with opened(db, ids[START], 0) as (pilot, screen):
-        await pilot.press("n")
+        await pilot.press("s")
         await until(pilot, "samples of each arm")
         await answer(pilot, "1")
-        await press(pilot, "c")
+        await press(pilot, "1")
         assert screen.state.lines[0].startswith("Inconclusive: hallucination or goal misread")
-        assert "n more samples" in drawn(pilot.app)
+        assert "s more samples" in drawn(pilot.app)
         assert lines(db)[-1].classification is None
 
 
@@ -224,20 +224,20 @@ async def test_a_server_is_asked_under_a_limit_and_a_probe_cut_short_leaves_no_l
     db: Path, ids: dict[str, str], api: MessagesApi
 ) -> None:
     async with opened(db, ids[START], 0, MODEL) as (pilot, screen):
-        await pilot.press("c")
+        await pilot.press("1")
         await until(pilot, LIMIT)
         assert "Server: http://127.0.0.1" in drawn(pilot.app)
         await press(pilot, "escape")
         assert "run again with a limit" in drawn(pilot.app)
         assert api.asked == 0
-        await pilot.press("c")
+        await pilot.press("1")
         await until(pilot, LIMIT)
         await answer(pilot, "5 calls")
         assert at(screen) == "stopped"
         assert "Unfinished: hallucination or goal misread" in drawn(pilot.app)
         assert "11 calls" in drawn(pilot.app)
         assert not lines(db)
-        await pilot.press("c")
+        await pilot.press("1")
         await until(pilot, LIMIT)
         await answer(pilot, "20 calls")
         assert at(screen) == "done"
@@ -257,7 +257,7 @@ async def test_x_stops_it_what_was_answered_is_kept_and_no_cause_is_named(
 
     api.policy = policy
     async with opened(db, ids[START], 0, MODEL) as (pilot, screen):
-        await pilot.press("c")
+        await pilot.press("1")
         await until(pilot, LIMIT)
         line = pilot.app.screen.query_one(Input)
         line.value = "20 calls"
@@ -281,9 +281,9 @@ async def test_a_summary_that_the_model_wrote_decides_too(
     db: Path, ids: dict[str, str], api: MessagesApi
 ) -> None:
     async with opened(db, ids[LATE], 4, MODEL) as (pilot, screen):
-        await press(pilot, "a")
+        await press(pilot, "O")
         assert f"{MODEL} writes it: 1 call" in drawn(pilot.app)
-        await pilot.press("s")
+        await pilot.press("2")
         await until(pilot, LIMIT)
         await answer(pilot, "50 calls")
         view = screen.state.view
@@ -308,7 +308,7 @@ async def test_the_reasons_of_the_break_have_its_probes_and_then_the_last_one(
         assert "hallucination or goal misread?   16 calls, free" in shown
         assert "probed" not in shown
         await press(pilot, "P")
-        await press(pilot, "c")
+        await press(pilot, "1")
         await press(pilot, "escape")
         await settle(pilot)
         assert app.screen is screen

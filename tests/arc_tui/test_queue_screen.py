@@ -77,7 +77,7 @@ def kept(db: Path) -> list[tuple[str, int | None, str, bool]]:
 
 
 @pytest.mark.parametrize(
-    ("columns", "keys"), [(80, "t tag  o none  s skip  h blind"), (120, "o nothing wrong  s skip")]
+    ("columns", "keys"), [(80, "t tag  - none  T skip  Q blind"), (120, "- nothing wrong  T skip")]
 )
 async def test_the_first_line_says_where_and_what_the_keys_do(
     db: Path, columns: int, keys: str
@@ -97,7 +97,7 @@ async def test_a_tag_goes_on_and_u_comes_back_to_take_it_away(db: Path) -> None:
         await press(pilot, "t", "l")
         assert "queue 2 of 5" in rows(pilot.app)[0]
         assert kept(db) == [("mei", 3, "loop", False)]
-        await press(pilot, "o")
+        await press(pilot, "minus")
         assert "queue 3 of 5" in rows(pilot.app)[0]
         assert kept(db) == [("mei", 0, "", False), ("mei", 3, "loop", False)]
         await press(pilot, "u")
@@ -110,9 +110,9 @@ async def test_a_tag_goes_on_and_u_comes_back_to_take_it_away(db: Path) -> None:
 
 async def test_what_is_skipped_waits_for_the_next_visit(db: Path) -> None:
     async with walking(db, toasts=True) as pilot:
-        await press(pilot, "s", "T", "s", "s")
+        await press(pilot, "T", "T", "T", "T")
         assert "queue 5 of 5 · audit sample" in rows(pilot.app)[0]
-        await press(pilot, "t", "n")
+        await press(pilot, "t", "minus")
         assert not isinstance(pilot.app.screen, TraceScreen)
         assert "Review queue done: 1 run done, 4 skipped" in text(pilot.app)
     with open_ledger(db) as store:
@@ -121,7 +121,7 @@ async def test_what_is_skipped_waits_for_the_next_visit(db: Path) -> None:
 
 async def test_an_empty_queue_says_so_and_escape_leaves_for_where_it_was_opened(db: Path) -> None:
     async with walking(db, toasts=True) as pilot:
-        await press(pilot, "h")
+        await press(pilot, "Q")
         assert "no run tagged by others for mei" in text(pilot.app)
         assert "queue 1 of 5" in rows(pilot.app)[0]
         await press(pilot, "s", "escape")
@@ -163,7 +163,7 @@ class TestBlind:
             assert "another class, 2 steps apart" in second
             await press(pilot, "J", "t", "a")
             assert ("mei", 4, "bad args", False) in kept(db), "what is said now is not blind"
-            await press(pilot, "s")
+            await press(pilot, "T")
             assert not isinstance(pilot.app.screen, TraceScreen), "it was the last"
 
     async def test_b_turns_to_it_and_back_and_what_would_tell_the_break_waits_there(
@@ -177,11 +177,11 @@ class TestBlind:
 
         async with walking(db) as pilot:
             assert "queue 1 of 4 · untagged failure" in rows(pilot.app)[0]
-            await press(pilot, "h")
+            await press(pilot, "Q")
             assert "blind queue 1 of 1 · second look" in rows(pilot.app)[0]
             assert "trace.tag" in offered()
             assert not offered() & telling
-            await press(pilot, "h")
+            await press(pilot, "Q")
             assert "queue 1 of 4 · untagged failure" in rows(pilot.app)[0]
 
 
@@ -196,7 +196,7 @@ class TestPicker:
             await press(pilot, "t", "down")
             matches_golden(pilot.app, "tag_picker_several_120x40")
             await press(pilot, "enter")
-            await press(pilot, "t", "f", "f")
+            await press(pilot, "t", "W", "W")
             assert "[environment]" in text(pilot.app)
             await press(pilot, "g")
         with open_ledger(db) as store:
@@ -216,5 +216,5 @@ class TestPicker:
             said = text(pilot.app)
             loop = next(line for line in said.splitlines() if " l  loop" in line)
             assert "ada" in loop
-            await press(pilot, "space")
+            await press(pilot, "v")
             assert "sign: near-identical calls" in text(pilot.app)

@@ -51,43 +51,43 @@ async def test_the_same_tool_is_one_key_away_and_what_says_something_is_a_kind_o
     db: Path, key: str
 ) -> None:
     async with opened(db, key, at=2) as (pilot, screen):
-        await press(pilot, "w")
+        await press(pilot, "asterisk")
         assert screen.step == 5, "get_reservation again"
-        await press(pilot, "W", "W")
+        await press(pilot, "underscore", "underscore")
         assert screen.step == 7, "round the start"
         screen.spans.go_to(3)
-        await press(pilot, "w")
+        await press(pilot, "asterisk")
         assert screen.step == 10, "the next that says something and calls nothing"
         screen.spans.go_to(1)
-        await press(pilot, "w")
+        await press(pilot, "asterisk")
         assert screen.step == 1
         assert "no other step calls get_user" in text(pilot.app)
 
 
 async def test_siblings_pass_over_what_hangs_below_them(db: Path, key: str) -> None:
     async with opened(db, key, at=8) as (pilot, screen):
-        await press(pilot, "greater_than_sign")
+        await press(pilot, "right_parenthesis")
         assert screen.step == 11
-        await press(pilot, "less_than_sign", "less_than_sign")
+        await press(pilot, "left_parenthesis", "left_parenthesis")
         assert screen.step == 5
         screen.spans.go_to(9)
-        await press(pilot, "greater_than_sign", "greater_than_sign")
+        await press(pilot, "right_parenthesis", "right_parenthesis")
         assert screen.step == 10, "the last of its parent"
 
 
 async def test_a_mark_is_gone_back_to_and_so_is_where_a_jump_began(db: Path, key: str) -> None:
     async with opened(db, key, at=4) as (pilot, screen):
-        await press(pilot, "m")
+        await press(pilot, "space")
         assert screen.bookmarks == {4}
         assert "   4'  cancel_reservation" in text(pilot.app)
-        await press(pilot, "x", "x")
+        await press(pilot, "greater_than_sign", "greater_than_sign")
         assert screen.step == 6
         await press(pilot, "apostrophe")
         assert screen.step == 4
         await press(pilot, "ctrl+o", "backspace")
         assert screen.step == 5, "the last jump but one"
         screen.spans.go_to(4)
-        await press(pilot, "m")
+        await press(pilot, "space")
         assert not screen.bookmarks
 
 
@@ -112,7 +112,7 @@ async def test_a_filtered_tree_keeps_what_its_steps_hang_from(
     db: Path, key: str, size: tuple[int, int]
 ) -> None:
     async with opened(db, key, at=0, size=size) as (pilot, screen):
-        await press(pilot, "f", *"tool:look", "enter")
+        await press(pilot, "ampersand", *"tool:look", "enter")
         assert screen.filtered == frozenset({9})
         assert screen.step == 9
         matches_golden(pilot.app, f"trace_filtered_{size[0]}x{size[1]}")
@@ -126,7 +126,7 @@ async def test_a_filter_is_read_while_it_is_typed_and_says_what_it_cannot_read(
     db: Path, key: str
 ) -> None:
     async with opened(db, key, at=0) as (pilot, screen):
-        await press(pilot, "f", *"is:error")
+        await press(pilot, "ampersand", *"is:error")
         assert "spans · 3 of 12 steps: is:error" in text(pilot.app)
         await press(pilot, "s")
         assert "nothing is 'errors': did you mean is:error?" in text(pilot.app)
@@ -143,10 +143,10 @@ async def test_a_filter_is_read_while_it_is_typed_and_says_what_it_cannot_read(
 
 async def test_a_filter_that_nothing_passes_says_so(db: Path, key: str) -> None:
     async with opened(db, key) as (pilot, screen):
-        await press(pilot, "f", *"tool:qq", "enter")
+        await press(pilot, "ampersand", *"tool:qq", "enter")
         assert screen.filtered == frozenset()
         assert "no such step; esc shows all" in text(pilot.app)
-        await press(pilot, "x")
+        await press(pilot, "greater_than_sign")
         assert screen.step in screen.view.errors
 
 
@@ -199,7 +199,7 @@ async def test_n_in_the_detail_opens_a_long_value_that_hides_the_next_place(
 async def test_what_was_found_is_looked_for_in_all_runs(db: Path, key: str) -> None:
     screen = TraceScreen(db, key)
     async with opening.opened(screen, below=True) as pilot:
-        await press(pilot, "slash", *"HAT201", "enter", "A")
+        await press(pilot, "slash", *"HAT201", "enter", "I")
         runs = pilot.app.screen
         assert isinstance(runs, RunsScreen)
         assert runs.arrangement.words == '"HAT201"'
@@ -248,7 +248,7 @@ async def test_a_step_goes_to_the_pager_and_what_is_under_the_cursor_to_the_edit
         "arc_tui.ui.editor.view_in_terminal", lambda _, text, suffix: shown.append((text, suffix))
     )
     async with opened(db, key, at=2) as (pilot, _):
-        await press(pilot, "O", "enter", "E", "4", "enter", "j", "E")
+        await press(pilot, "o", "enter", "E", "4", "enter", "j", "E")
     assert [suffix for _, suffix in shown] == [".md", ".md", ".json"]
     assert shown[0][0].startswith("## Step 2 of trace")
     assert shown[2][0] == '{"reservation_id": "IFOYYZ"}'
@@ -273,14 +273,14 @@ def test_a_reader_gets_a_private_file_that_it_cannot_change(tmp_path: Path) -> N
 
 async def test_lanes_are_drawn_over_time_where_times_are_known(db: Path, key: str) -> None:
     async with opened(db, key, at=3) as (pilot, screen):
-        await press(pilot, "a")
+        await press(pilot, "v")
         await looks_like(pilot, "trace_time")
         await pilot.click(Lanes, offset=(1 + GUTTER + 97, 0))
         await settle(pilot)
         assert screen.step == 11
         await press(pilot, "z")
         assert "of the run" in text(pilot.app)
-        await press(pilot, "a", "Z")
+        await press(pilot, "v", "Z")
         assert screen.lanes.zoom == 0
 
 
@@ -292,7 +292,7 @@ async def test_without_times_there_is_no_axis_of_time(tmp_path: Path) -> None:
     path = tmp_path / "arc.db"
     key = sample.put(path, sample.header("1", "0", sample.PASSED), spans)
     async with opened(path, key) as (pilot, screen):
-        await press(pilot, "a")
+        await press(pilot, "v")
         assert not screen.lanes.timed
 
 
@@ -308,12 +308,12 @@ async def test_a_level_of_json_folds_to_one_line_that_counts_the_others(db: Path
             if '"flights": [' in screen.page.draw(place, 60).plain
         )
         screen.page.cursor = flights
-        await press(pilot, "space")
+        await press(pilot, "h")
         assert '"flights": [ … 4 lines … ]' in text(pilot.app)
-        await press(pilot, "space")
+        await press(pilot, "l")
         assert '"HAT201"' in text(pilot.app)
         screen.page.cursor = flights + 2
-        await press(pilot, "space")
+        await press(pilot, "h")
         assert "{ … 2 lines … }" in text(pilot.app), "from a line within, the level around it"
 
 

@@ -158,7 +158,7 @@ async def test_a_filter_that_matches_nothing_says_how_to_get_out(db: Path) -> No
 async def test_s_sorts_and_the_cursor_stays_on_its_run(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         screen.table.cursor = 3
-        await pilot.press("s")
+        await pilot.press("S")
         await settle(pilot)
         assert listed(screen)[screen.table.cursor].task == "7"
         assert screen.arrangement.order == "outcome"
@@ -181,10 +181,10 @@ async def test_who_sorts_from_the_top_sees_what_comes_first(db: Path) -> None:
 async def test_v_shows_other_columns(db: Path) -> None:
     async with opened(db) as (pilot, _):
         assert "why" in rows(pilot.app)[2]
-        await pilot.press("v")
+        await pilot.press("v", "1")
         head = rows(pilot.app)[2]
         assert all(name in head for name in ("tokens", "cost", "time", "shape"))
-        await pilot.press("v")
+        await pilot.press("v", "1")
         head = rows(pilot.app)[2]
         assert all(name in head for name in ("fidelity", "title"))
         assert "variant" not in head
@@ -219,7 +219,7 @@ async def test_the_failures_hide_in_a_small_terminal_until_they_are_asked_for(
 ) -> None:
     async with opened(db, size) as (pilot, _):
         assert "failures of" not in text(pilot.app)
-        await pilot.press("p")
+        await pilot.press("v", "2")
         assert "failures of 6 runs ─" in text(pilot.app)
 
 
@@ -237,7 +237,7 @@ async def test_r_reads_what_another_process_wrote(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         with open_ledger(db) as store, store.writing() as connection:
             connection.execute("DELETE FROM trace WHERE task = '26'")
-        await pilot.press("r")
+        await pilot.press("ctrl+r")
         await settle(pilot)
         assert len(listed(screen)) == 4
 

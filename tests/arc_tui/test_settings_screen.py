@@ -75,7 +75,7 @@ async def test_settings_look(six_runs: Path, environment: Path) -> None:
 
 async def test_the_list_of_all_keys_looks_like_this(six_runs: Path) -> None:
     async with settings(six_runs, (80, 24)) as pilot:
-        await pilot.press("d")
+        await pilot.press("v")
         await settle(pilot)
         await looks_like(pilot, "settings_keys")
 
@@ -107,25 +107,26 @@ async def test_y_copies_what_keeps_the_theme(six_runs: Path) -> None:
 
 async def test_d_shows_every_key_with_its_id(six_runs: Path) -> None:
     async with settings(six_runs) as pilot:
-        await pilot.press("d")
+        await pilot.press("v")
         await settle(pilot)
         assert "app.settings" in text(pilot.app)
-        await pilot.press("s")
+        await pilot.press("v")
         await settle(pilot)
         assert "app.columns" in text(pilot.app)
 
 
-async def test_i_makes_the_file_once(six_runs: Path, environment: Path) -> None:
+async def test_e_makes_the_file_once(
+    six_runs: Path, environment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("arc_tui.features.settings.screen.edit_file", lambda *_: None)
     async with settings(six_runs) as pilot:
         assert "does not exist yet" in rows(pilot.app)[0]
         await pilot.press("e")
-        assert not environment.exists()
-        await pilot.press("i")
         await settle(pilot)
         assert environment.read_text() == TEMPLATE
         assert "does not exist yet" not in rows(pilot.app)[0]
         environment.write_text("# mine")
-        await pilot.press("i")
+        await pilot.press("e")
         assert environment.read_text() == "# mine"
 
 
@@ -136,7 +137,7 @@ async def test_what_the_file_says_then_holds_at_once(six_runs: Path, environment
         environment.write_text(
             '[app]\ntheme = "nord"\ncolumns = "figures"\n[keys]\nruns.sort = "f7"\n'
         )
-        await pilot.press("r")
+        await pilot.press("ctrl+r")
         await settle(pilot)
         assert app.theme == "nord"
         await pilot.press("escape", "f7")
@@ -152,7 +153,7 @@ async def test_a_file_that_cannot_be_used_is_told_and_what_was_set_stays(
     environment.write_text('[app]\ntheme = "nord"\n')
     async with settings(six_runs, using=read_settings()) as pilot:
         environment.write_text('[app]\ntheme = "nrod"\n')
-        await pilot.press("r")
+        await pilot.press("ctrl+r")
         await settle(pilot)
         assert "[app] unknown theme 'nrod'" in text(pilot.app)
         assert pilot.app.theme == "nord"
@@ -190,7 +191,7 @@ async def test_bar_help_and_palette_show_the_keys_that_were_set(six_runs: Path) 
         assert "f11 help" in rows(app)[-1]
         hits = [hit async for hit in KeyCommands(app.screen).search("sort")]
         assert "sort  f7" in [str(hit.match_display) for hit in hits if isinstance(hit, Hit)]
-        await pilot.press("s")
+        await pilot.press("S")
         await settle(pilot)
         assert isinstance(app.screen, RunsScreen)
         assert not app.screen.arrangement.order, "its old key does nothing"

@@ -113,7 +113,7 @@ async def test_it_opens_with_the_step_that_the_rules_name(db: Path) -> None:
 
 async def test_a_tested_step_says_first_what_the_test_came_to(db: Path) -> None:
     async with opened(db, TOUR) as (pilot, screen):
-        await press(pilot, "v")
+        await press(pilot, "V")
         assert screen.state.view.confirmation is not None
         await looks_like(pilot, "steps_confirmed")
 
@@ -151,7 +151,7 @@ async def test_where_nothing_contradicts_it_says_what_to_try_next(db: Path) -> N
         assert rows(pilot.app)[1].startswith(" No contradiction found: ")
         assert "f choose a fact to ask about" in drawn(pilot.app)
         assert screen.rows.cursor == 2
-        await pilot.press("f")
+        await pilot.press("quotation_mark")
         await until(pilot, "fact to ask about")
         await type_in(pilot, "total_cents of order_id 1047")
         await until(pilot, "true value")
@@ -175,7 +175,7 @@ async def test_an_answer_that_is_there_already_is_shown_without_asking(db: Path)
 
 async def test_few_answers_settle_nothing_and_more_may_be_asked_for(db: Path) -> None:
     async with opened(db, TOUR, samples=3) as (pilot, screen):
-        await press(pilot, "v")
+        await press(pilot, "V")
         assert "Inconclusive at step 4: failure in 0/3 edited, 3/3 control" in drawn(pilot.app)
         assert "try more samples (s)" in drawn(pilot.app)
         assert "Not confirmed yet." in drawn(pilot.app)
@@ -184,9 +184,9 @@ async def test_few_answers_settle_nothing_and_more_may_be_asked_for(db: Path) ->
         await type_in(pilot, "none")
         await until(pilot, "'none' is no number from 1 to 100")
         await type_in(pilot, "8")
-        await until(pilot, "v confirm: 8 samples per arm")
+        await until(pilot, "V confirm: 8 samples per arm")
         assert screen.state.view.confirmation is None
-        await press(pilot, "v")
+        await press(pilot, "V")
         assert rows(pilot.app)[2].startswith(" Confirmed at step 4: ")
         assert "Not confirmed yet." not in drawn(pilot.app)
 
@@ -195,10 +195,10 @@ async def test_a_fix_that_does_not_help_is_refuted_and_another_one_is_taken(db: 
     with open_ledger(db) as store:
         edits.save(store, READ_FIRST)
     async with opened(db, LONG, samples=4) as (pilot, screen):
-        await press(pilot, "v")
+        await press(pilot, "V")
         assert rows(pilot.app)[2].startswith(" Refuted at step 16: failure in ")
-        assert "e try another fix" in drawn(pilot.app)
-        await press(pilot, "e")
+        assert "o try another fix" in drawn(pilot.app)
+        await press(pilot, "o")
         await type_in(pilot, "read first")
         await until(pilot, "constraint added to the system prompt: Never make up an amount")
         assert screen.state.view.confirmation is None
@@ -292,7 +292,7 @@ async def test_the_rules_judge_at_once_and_who_judges_may_be_chosen(db: Path) ->
         assert screen.state.phase == "done"
         assert "No step scores under 0.5" in rows(pilot.app)[1]
         assert "no model call" in rows(pilot.app)[-2]
-        await press(pilot, "J")
+        await press(pilot, "U")
         await type_in(pilot, MODEL)
         await until(pilot, f" calls to {MODEL}, ")
         assert screen.state.view.calls == 0

@@ -1,4 +1,4 @@
-"""What takes longer than a moment says so on the line of keys, and escape stops it."""
+"""What takes longer than a moment says so on the line of keys, and x stops it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from replay.store.handle import Store
 from tests.arc_tui.opening import PATIENCE_S, until
 from tests.screen import settle, text
 
-SAID = "esc stop reading…"
+SAID = "x stop reading…"
 FOREVER = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
 
 
@@ -52,8 +52,8 @@ def endless() -> Iterator[Endless]:
 
 
 async def stopped(pilot: Pilot[None], question: Endless) -> None:
-    """Press escape and wait for the end of the statement."""
-    await pilot.press("escape")
+    """Press x and wait for the end of the statement."""
+    await pilot.press("x")
     async with asyncio.timeout(PATIENCE_S):
         while not question.ended.is_set():
             await pilot.pause(0.01)
@@ -66,7 +66,7 @@ async def test_a_screen_that_was_not_told_anything_yet_is_left(
     monkeypatch.setattr("arc_tui.features.failures.screen.build_failures", endless)
     async with ArcApp(six_runs).run_test(size=(80, 24)) as pilot:
         await settle(pilot)
-        await pilot.press("P")
+        await pilot.press("A")
         await until(pilot, SAID)
         assert isinstance(pilot.app.screen, FailuresScreen)
         await stopped(pilot, endless)
@@ -79,16 +79,16 @@ async def test_what_was_shown_stays_where_another_question_is_stopped(
 ) -> None:
     async with ArcApp(six_runs).run_test(size=(80, 24)) as pilot:
         await settle(pilot)
-        await pilot.press("P")
+        await pilot.press("A")
         await settle(pilot)
         before = text(pilot.app)
         with monkeypatch.context() as patched:
             patched.setattr("arc_tui.features.failures.screen.build_failures", endless)
-            await pilot.press("b")
+            await pilot.press("v", "1")
             await until(pilot, SAID)
             await stopped(pilot, endless)
         assert text(pilot.app) == before
-        await pilot.press("r")
+        await pilot.press("ctrl+r")
         await settle(pilot)
         assert "by tool" in text(pilot.app), "it is asked again"
 
@@ -105,7 +105,7 @@ async def test_the_list_of_runs_stays_and_can_be_read_again(
             assert isinstance(pilot.app.screen, RunsScreen)
             assert "Loading stopped." in text(pilot.app)
             patched.undo()
-            await pilot.press("r")
+            await pilot.press("ctrl+r")
             await settle(pilot)
             assert "cost ≥ $0.27" in text(pilot.app)
 
@@ -117,7 +117,7 @@ async def test_what_is_answered_in_time_says_nothing(
     async with ArcApp(six_runs).run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         assert not pilot.app.screen._questions  # type: ignore[attr-defined]
-        await pilot.press("P")
+        await pilot.press("A")
         await settle(pilot)
         assert SAID not in text(pilot.app)
 
@@ -128,7 +128,7 @@ async def test_a_click_on_it_stops_too(
     monkeypatch.setattr("arc_tui.features.failures.screen.build_failures", endless)
     async with ArcApp(six_runs).run_test(size=(80, 24)) as pilot:
         await settle(pilot)
-        await pilot.press("P")
+        await pilot.press("A")
         await until(pilot, SAID)
         await pilot.click("KeyBar", offset=(3, 0))
         async with asyncio.timeout(PATIENCE_S):

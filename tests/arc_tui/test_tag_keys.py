@@ -121,7 +121,7 @@ async def test_of_many_those_about_the_chosen_one_are_shown_where_there_is_littl
             shown = text(pilot.app)
             assert {at for at in range(1, 10) if f"reason {at}" in shown} == others
             assert f"words {place}" in shown
-            assert "… 6 more: ↓ goes on, a digit chooses" in shown
+            assert "… 6 more: j goes on, a digit chooses" in shown
             for below in ("nothing wrong", "whose doing", "a note to keep with it"):
                 assert below in shown
         await press(pilot, "down")

@@ -91,7 +91,7 @@ async def test_candidates_are_walked_from_the_likeliest_on_whatever_became_of_th
             await press(pilot, pressed)
             walked.append(screen.step)
         assert walked == [5, 3, 9, 5, 9, 3, 4, 5, 6, 5]
-        await press(pilot, "f", *"-tool:reservation", "enter", "g", "c")
+        await press(pilot, "ampersand", *"-tool:reservation", "enter", "g", "c")
         assert screen.filtered is not None
         assert 5 not in screen.filtered
         assert screen.step == 3, "of those that are shown"
@@ -129,9 +129,9 @@ async def test_rows_steps_candidates_and_errors_are_one_key_away(db: Path, key: 
         await press(pilot, "c")
         assert screen.step == 3, "round the end, back to the first"
         await press(pilot, "C")
-        await press(pilot, "X")
+        await press(pilot, "less_than_sign")
         assert screen.step == 7, "round the start, to the last error"
-        await press(pilot, "x")
+        await press(pilot, "greater_than_sign")
         assert screen.step == 5
         await press(pilot, "g", "j", "k")
         assert screen.step == 0
@@ -144,7 +144,7 @@ async def test_repeats_unfold_where_a_step_inside_is_wanted(db: Path, key: str) 
         await settle(pilot)
         assert screen.step == 6
         assert "▾ ×3 get_reservation NQNUSR" in text(pilot.app)
-        await press(pilot, "space")
+        await press(pilot, "h", "h")
         assert "▸ ×3 get_reservation NQNUSR" in text(pilot.app)
         assert screen.step == 5
 
@@ -293,7 +293,9 @@ async def test_enter_on_evidence_of_another_step_goes_there(db: Path, key: str) 
         assert screen.page.has_focus
 
 
-async def test_s_shows_the_scores_of_each_source_and_says_whose(db: Path, key: str) -> None:
+async def test_the_view_menu_shows_the_scores_of_each_source_and_says_whose(
+    db: Path, key: str
+) -> None:
     with open_ledger(db) as store:
         rows_ = step_rows(store, key)
         give(
@@ -302,10 +304,10 @@ async def test_s_shows_the_scores_of_each_source_and_says_whose(db: Path, key: s
         )
     async with opened(db, key) as (pilot, screen):
         assert "score by human, else rule" in text(pilot.app)
-        await press(pilot, "S")
+        await press(pilot, "v", "2")
         assert "score by human · ada" in text(pilot.app)
         assert screen.lanes.scorer == 1
-        await press(pilot, "S", "S")
+        await press(pilot, "v", "2", "v", "2")
         assert "score by human, else rule" in text(pilot.app)
 
 

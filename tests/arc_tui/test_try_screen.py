@@ -163,12 +163,12 @@ async def test_an_edit_that_reaches_no_run_is_told_and_another_may_be_chosen(
     same = tmp_path / "same.md"
     same.write_text((V4.parent / "v5.md").read_text())
     async with opened(db, edit=None) as (pilot, screen):
-        await press(pilot, "e")
+        await press(pilot, "o")
         await answer(pilot, str(same))
         assert "Cannot test the edit on any of 3 runs" in drawn(pilot.app)
         await press(pilot, "r")
         assert at(screen) == "failed"
-        await press(pilot, "e")
+        await press(pilot, "o")
         await answer(pilot, str(V4))
         assert at(screen) == "idle"
 
@@ -196,7 +196,7 @@ async def test_samples_and_healthy_steps_are_as_many_as_a_person_says(db: Path) 
     async with opened(db) as (pilot, screen):
         await press(pilot, "s")
         await answer(pilot, "2")
-        await press(pilot, "c")
+        await press(pilot, "H")
         await answer(pilot, "0")
         assert (screen.state.request.samples, screen.state.request.controls) == (2, 0)
         assert screen.state.view.steps == ()
@@ -244,7 +244,7 @@ async def test_e_on_a_bar_of_the_failures_tries_an_edit_on_its_runs(db: Path) ->
     async with app.run_test(size=(120, 40)) as pilot:
         app.push_screen(FailuresScreen(db))
         await settle(pilot)
-        await press(pilot, "e")
+        await press(pilot, "o")
         screen = app.screen
         assert isinstance(screen, EditTestScreen)
         assert [row.trace for row in screen.state.view.runs] == list(broken(db))

@@ -74,17 +74,18 @@ async def test_every_page_of_a_calibration_has_its_digit(demo: Path) -> None:
             assert screen.tab == page - 1
 
 
-async def test_n_counts_how_noise_blurs_a_shape_and_is_then_done(demo: Path) -> None:
+async def test_the_view_menu_counts_how_noise_blurs_a_shape_and_is_then_done(demo: Path) -> None:
     async with at(demo, ("runs.calibration", "calibration.page_5"), SMALL) as pilot:
         assert "noise" not in text(pilot.app)
-        await by_key(pilot, "calibration.noise")
+        assert "calibration.view" in offered_here(pilot)
+        await by_key(pilot, "calibration.view")
         shown = text(pilot.app)
         assert "shape by the binned rule: how often it is told rightly" in shown
         assert "6 steps  12 steps  24 steps  48 steps  96 steps" in shown
-        assert "calibration.noise" not in offered_here(pilot), "the figures stay the same"
+        assert "calibration.view" not in offered_here(pilot), "the figures stay the same"
 
 
-async def test_r_reads_what_was_labelled_meanwhile(demo: Path) -> None:
+async def test_refreshing_reads_what_was_labelled_meanwhile(demo: Path) -> None:
     async with at(demo, ("runs.calibration",), LARGE) as pilot:
         assert "No labels yet" in text(pilot.app)
         tagged(demo)
@@ -111,10 +112,11 @@ def offered_here(pilot: Pilot[None]) -> set[str | None]:
 async def test_runs_of_held_out_tasks_are_listed_and_hidden_again(held_out: Path) -> None:
     async with at(held_out, (), LARGE) as pilot:
         for runs, said in ((11, "shown"), (9, "hidden")):
-            await by_key(pilot, "runs.held_out")
+            await by_key(pilot, "runs.view")
+            await press(pilot, "3")
             head = rows(pilot.app)[0]
             assert f" {runs} runs · {runs} failed" in head
-            assert f"2 runs of held-out tasks {said} (H)" in head
+            assert f"2 runs of held-out tasks {said} (v)" in head
 
 
 async def test_runs_of_held_out_tasks_are_counted_and_left_out_again(held_out: Path) -> None:
@@ -122,9 +124,10 @@ async def test_runs_of_held_out_tasks_are_counted_and_left_out_again(held_out: P
         screen = pilot.app.screen
         assert isinstance(screen, FailuresScreen)
         for runs, said in ((11, "shown"), (9, "hidden")):
-            await by_key(pilot, "failures.held_out")
+            await by_key(pilot, "failures.view")
+            await press(pilot, "5")
             head = rows(pilot.app)[0]
-            assert f"2 runs of held-out tasks {said} (H)" in head
+            assert f"2 runs of held-out tasks {said} (v)" in head
             assert f"  {runs} failed runs · {runs} not yet tagged" in head
 
 
@@ -201,12 +204,19 @@ async def test_tab_goes_from_the_bars_to_the_runs_behind_one_and_back(demo: Path
 # --- out of the app
 
 
-async def test_q_leaves_and_in_a_line_it_is_a_letter(demo: Path) -> None:
+async def test_q_goes_back_ends_nothing_and_in_a_line_is_a_letter(demo: Path) -> None:
     async with at(demo, ("runs.filter",), LARGE) as pilot:
         await press(pilot, "q")
-        assert pilot.app.is_running
         assert " filter q" in rows(pilot.app)
         await press(pilot, "escape")
+        home = pilot.app.screen
+        await by_key(pilot, "runs.open")
+        assert pilot.app.screen is not home
+        await press(pilot, "q")
+        assert pilot.app.screen is home
+        await press(pilot, "q", "q")
+        assert pilot.app.is_running
+        assert "^q quits arc" in text(pilot.app)
         await by_key(pilot, "app.quit")
         assert not pilot.app.is_running
         assert pilot.app.return_code == 0
@@ -238,8 +248,8 @@ def test_ctrl_z_gives_the_terminal_back_until_the_app_is_called_to_the_front(
         os.kill(terminal.pid, signal.SIGCONT)  # as `fg` does
         terminal.until(LAST_ON)
         terminal.until(b"many-wishes")
-        terminal.type(b"P")
+        terminal.type(b"A")
         terminal.until(b"hallucinated state")
-        terminal.type(b"q")
+        terminal.type(b"\x11")
         assert terminal.left() == 0
         assert terminal.is_as_it_was

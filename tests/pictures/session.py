@@ -37,7 +37,7 @@ async def recorded(database: Path) -> str:
         await press(pilot, "escape")
         await press(pilot, "t", "h")
         frames.append(taken(pilot, "t, h: tagged as hallucinated state", 3.5))
-        await press(pilot, "escape", "P")
+        await press(pilot, "escape", "A")
         frames.append(taken(pilot, "P: what to fix first, over all runs", 5))
     return film(frames)
 

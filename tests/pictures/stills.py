@@ -49,7 +49,7 @@ async def bisect(database: Path) -> str:
 async def failures(database: Path) -> str:
     async with ArcApp(database).run_test(size=SIZE) as pilot:
         await settle(pilot)
-        await press(pilot, "P")
+        await press(pilot, "A")
         return drawn(pilot, "failures")
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from msgspec import structs
 from textual.app import ComposeResult
-from textual.binding import Binding
 from textual.containers import Container
 from textual.getters import query_one
 from textual.reactive import reactive
@@ -42,6 +41,7 @@ from arc_tui.features.bisect.widgets import (
     bisect_page,
 )
 from arc_tui.ui import format
+from arc_tui.ui.bindings import bind, pane_keys
 from arc_tui.ui.dialogs import AskBox
 from arc_tui.ui.keys import KeyBar, with_keys
 from arc_tui.ui.list import RowList
@@ -67,28 +67,23 @@ class BisectScreen(ExperimentScreen[BisectState]):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (150, "-wide")]
 
     BINDINGS = [
-        run_key("bisect", "ask the model",
-                "Ask the model, a round at a time, until it is plain which version it is"),
+        run_key("bisect", "Call the model, round by round, until the first bad version is known"),
         stop_key("bisect"),
-        Binding("e,f7", "choose", "versions", id="bisect.choose",
-                tooltip="Choose what is searched: versions, the parts of an edit, a range of git"),
-        Binding("w", "expect", "expectation", id="bisect.expect",
-                tooltip="Say what a good answer does, instead of what a rule found"),
-        Binding("f", "from_here", "from here", id="bisect.from_here",
-                tooltip="Leave out the versions before the one under the cursor"),
-        Binding("y", "copy", "copy", id="bisect.copy",
-                tooltip="Copy what was found as Markdown"),
-        Binding("a", "step", "at step", id="bisect.step",
-                tooltip="Choose the step at which the versions are asked"),
-        Binding("F", "whole", "whole runs", id="bisect.whole",
-                tooltip="Judge whole free runs instead of one answer, or one answer again"),
-        Binding("s,f6", "most", "at most", id="bisect.most",
-                tooltip="Choose after how many answers to give up"),
+        bind("o", "choose", id="bisect.choose", label="versions",
+             tooltip="Choose what to bisect: versions, the changes of an edit, a range of git"),
+        bind("w", "expect", id="bisect.expect",
+             tooltip="Set what a good response does, instead of what a rule found"),
+        bind("R", "from_here", id="bisect.from_here",
+             tooltip="Leave out the versions before the one under the cursor"),
+        bind("y", "copy", id="bisect.copy", tooltip="Copy the result as Markdown"),
+        bind("M", "step", id="bisect.step", tooltip="Choose the step at which versions are tested"),
+        bind("F", "whole", id="bisect.whole", label="free replays",
+             tooltip="Judge whole free replays instead of one response, or one response again"),
+        bind("s", "most", id="bisect.most", label="max samples",
+             tooltip="Choose after how many samples to stop"),
         model_key("bisect"),
-        Binding("tab,shift+tab", "turn", "turn", id="bisect.turn", show=False,
-                tooltip="To what stands behind the versions, and back"),
-        Binding("escape", "back", "back", id="bisect.back",
-                tooltip="Stop what runs, else back to the versions, then to the run"),
+        *pane_keys("bisect", "Switch between the versions and what explains them", "turn"),
+        bind("esc", "back", id="bisect.back", tooltip="Back to the versions, then to the run"),
     ]  # fmt: skip
 
     state: reactive[BisectState] = reactive(EMPTY, repaint=False)
@@ -330,7 +325,7 @@ class BisectScreen(ExperimentScreen[BisectState]):
         if self.focused is self.behind:
             self.versions.focus()
         else:
-            self.dismiss()
+            super().leave()
 
 
 def _is_open(request: BisectRequest, options: BisectOptions) -> bool:

@@ -12,7 +12,6 @@ from msgspec import structs
 from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
-from textual.binding import Binding
 from textual.message import Message
 from textual.reactive import reactive
 from typing_extensions import override
@@ -31,6 +30,7 @@ from arc_tui.features.bisect.state import EMPTY, RANGES, BisectOptions, BisectSt
 from arc_tui.features.bisect.versions import BadVersions
 from arc_tui.features.bisect.view import BisectView, RoundLine, VersionRow
 from arc_tui.ui import format
+from arc_tui.ui.bindings import bind
 from arc_tui.ui.dialogs import AskBox, Option
 from arc_tui.ui.document import Block, Document, HintBlock, Item
 from arc_tui.ui.format import fit, pack_lines
@@ -66,8 +66,8 @@ class BisectList(RowList):
     }
 
     BINDINGS = [
-        Binding("enter", "open_row", "diff", id="bisect.diff",
-                tooltip="Go to what the version changes"),
+        bind("enter", "open_row", id="bisect.diff", label="diff",
+             tooltip="Go to what the version changes"),
     ]  # fmt: skip
 
     state: reactive[BisectState] = reactive(EMPTY, repaint=False)

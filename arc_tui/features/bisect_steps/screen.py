@@ -42,6 +42,7 @@ from arc_tui.features.bisect_steps.state import (
 )
 from arc_tui.features.bisect_steps.widgets import StepsFoot, StepsHead, StepsList, steps_page
 from arc_tui.ui import format
+from arc_tui.ui.bindings import bind, pane_keys
 from arc_tui.ui.dialogs import AskBox, Option, ask_until_read
 from arc_tui.ui.keys import KeyBar, with_keys
 from arc_tui.ui.list import RowList
@@ -73,35 +74,29 @@ class StepsScreen(ExperimentScreen[BisectStepsState]):
     VERTICAL_BREAKPOINTS = [(0, "-short"), (30, "-tall")]
 
     BINDINGS = [
-        run_key("steps", "ask",
-                "Ask the model about every step, or let the run go on with the fix"),
-        Binding("v", "validate", "test it", id="steps.validate",
-                tooltip="Ask the step that was found again, as recorded and with the fix"),
-        Binding("a,f8", "attach", "attach", id="steps.attach",
-                tooltip="Attach what the source did not record"),
+        run_key("steps", "Call the model about every step, or continue the run with the fix"),
+        bind("V", "validate", id="steps.validate",
+             tooltip="Confirm the step: call the model as recorded and with the fix"),
+        bind("a", "attach", id="steps.attach", tooltip="Attach what the source did not record"),
         stop_key("steps"),
-        Binding("o", "oracle", "oracle", id="steps.oracle",
-                tooltip="Choose who says at which step belief left the world"),
-        Binding("right", "turn(1)", "next oracle", id="steps.oracle_next", show=False,
-                tooltip="Go by the next oracle"),
-        Binding("left", "turn(-1)", "oracle before", id="steps.oracle_before", show=False,
-                tooltip="Go by the oracle before"),
-        Binding("e,f7", "choose", "fix", id="steps.fix",
-                tooltip="Take a kept edit, or a file, as the fix that is tried"),
-        Binding("f", "fact", "fact", id="steps.fact",
-                tooltip="Name a fact to ask the model about, and its true value"),
-        Binding("w", "expect", "saved if", id="steps.expect",
-                tooltip="Say what a saved run does: tool=NAME, or gold"),
-        Binding("J", "judge", "judge", id="steps.judge",
-                tooltip="Choose who judges each step"),
-        Binding("A", "stale", "allow stale", id="steps.stale",
-                tooltip="Answer reads with what was recorded at another moment, or no longer"),
-        samples_key("steps", "Choose how often each arm of a test is asked"),
+        bind("D", "oracle", id="steps.oracle",
+             tooltip="Choose the detector that names the step"),
+        bind("l", "turn(1)", id="steps.oracle_next", show=False, tooltip="Use the next detector"),
+        bind("h", "turn(-1)", id="steps.oracle_before", show=False,
+             tooltip="Use the previous detector"),
+        bind("o", "choose", id="steps.fix", label="fix",
+             tooltip="Choose a saved edit, or a file, as the fix to test"),
+        bind('"', "fact", id="steps.fact",
+             tooltip="Set a fact to question the model about, and its true value"),
+        bind("w", "expect", id="steps.expect",
+             tooltip="Set what a recovered run does: tool=NAME, or gold"),
+        bind("U", "judge", id="steps.judge", tooltip="Choose the judge of each step"),
+        bind("!", "stale", id="steps.stale",
+             tooltip="Allow stale results for reads, or no longer"),
+        samples_key("steps", "Choose the number of samples of each arm"),
         model_key("steps"),
-        Binding("tab,shift+tab", "pane", "other pane", id="steps.pane",
-                tooltip="Between the steps and the step in full"),
-        Binding("escape", "back", "back", id="steps.back",
-                tooltip="Stop what runs, else back to the steps, then to the run"),
+        *pane_keys("steps", "Switch between the steps and the step in full"),
+        bind("esc", "back", id="steps.back", tooltip="Back to the steps, then to the run"),
     ]  # fmt: skip
 
     state: reactive[BisectStepsState] = reactive(EMPTY, repaint=False)
@@ -334,7 +329,7 @@ class StepsScreen(ExperimentScreen[BisectStepsState]):
         if self.focused is self.page:
             self.rows.focus()
         else:
-            self.dismiss()
+            super().leave()
 
 
 GOLD = "gold"

@@ -11,7 +11,6 @@ from typing import get_args
 from msgspec import structs
 from rich.cells import cell_len
 from rich.text import Text
-from textual.binding import Binding
 from textual.reactive import reactive
 from typing_extensions import override
 
@@ -30,6 +29,7 @@ from arc_tui.features.bisect_steps.view import (
 )
 from arc_tui.navigation import OpenTrace
 from arc_tui.ui import format
+from arc_tui.ui.bindings import bind
 from arc_tui.ui.document import INDENT, Block, Document, HintBlock, Item, StepLink
 from arc_tui.ui.format import fit, spread
 from arc_tui.ui.list import RowList
@@ -50,8 +50,8 @@ class StepsList(RowList):
     STYLES = {"decisive": "bold $warning", "bad": "$bad", "open": "$secondary", "quiet": "$quiet"}
 
     BINDINGS = [
-        Binding("enter", "open_row", "open", id="steps.open",
-                tooltip="Open the run at the step under the cursor"),
+        bind("enter", "open_row", id="steps.open",
+             tooltip="Open the run at the step under the cursor"),
     ]  # fmt: skip
 
     state: reactive[BisectStepsState] = reactive(EMPTY, repaint=False)

@@ -94,7 +94,7 @@ def _place(chosen: int, sources: int, keyed: KeyedWords) -> str:
     """Which of several sources it is, with the key of the next."""
     if sources < 2:
         return ""
-    return f" · {keyed('‹calibration.source›')}: source {chosen % sources + 1} of {sources}"
+    return f" · {keyed('‹calibration.view›')}: source {chosen % sources + 1} of {sources}"
 
 
 def _source(scorer: Scorer, place: str, width: int, height: int, keyed: KeyedWords) -> list[Line]:

@@ -8,18 +8,19 @@ a person says so, as `arc calibrate` does.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import get_args
 
 from msgspec import structs
 from textual.app import ComposeResult
-from textual.binding import Binding
 from textual.containers import Vertical
 from textual.getters import query_one
 from textual.message import Message
 from textual.reactive import reactive
 from textual.worker import get_current_worker
+from typing_extensions import override
 
 from arc_tui.features.calibration.pages import break_page, classes_page, missing_page, notes_page
 from arc_tui.features.calibration.score_pages import scores_page
@@ -49,10 +50,11 @@ from arc_tui.features.calibration.widgets import (
     in_full,
 )
 from arc_tui.ui import format
+from arc_tui.ui.bindings import bind, choice
 from arc_tui.ui.dialogs import AskBox, Option
 from arc_tui.ui.keys import KeyBar, write_keys
 from arc_tui.ui.list import RowList
-from arc_tui.ui.screen import ArcScreen
+from arc_tui.ui.screen import ArcScreen, ViewSwitch
 from replay.errors import ArcError
 from replay.store.handle import now_ns
 from taxonomy.calibration.disagreement import About
@@ -71,31 +73,23 @@ class CalibrationScreen(ArcScreen):
     HELP = "calibration"
 
     BINDINGS = [
-        Binding("tab", "turn(1)", "next page", id="calibration.next",
-                tooltip="Show the next page"),
-        Binding("shift+tab", "turn(-1)", "page before", id="calibration.before", show=False,
-                tooltip="Show the page before"),
-        *(Binding(str(place), f"page({place - 1})", name.lower(), id=f"calibration.page_{place}",
-                  show=False, tooltip=f"Show the page “{name}”")
+        bind("tab", "turn(1)", id="calibration.next", label="next page",
+             tooltip="Show the next page"),
+        bind("shift+tab", "turn(-1)", id="calibration.before", show=False,
+             tooltip="Show the previous page"),
+        *(choice(place, f"page({place - 1})", name.lower(), id=f"calibration.page_{place}",
+                 tooltip=f"Show the page “{name}”")
           for place, name in enumerate(PAGES, 1)),
-        Binding("l", "part", "whose labels", id="calibration.part",
-                tooltip="Hold against people's labels, or against a rule's"),
-        Binding("s", "source", "whose scores", id="calibration.source",
-                tooltip="Show the scores of another judge, or of the rules"),
-        Binding("a", "kind", "about", id="calibration.kind",
-                tooltip="List what is about the break, the class, the score, or all"),
-        Binding("o", "labels", "label file", id="calibration.labels",
-                tooltip="Read the labels of a file, or those that people gave here"),
-        Binding("w", "keep", "keep verdict", id="calibration.keep",
-                tooltip="Keep for 30 days which scores may be trusted, by these labels"),
-        Binding("n", "noise", "noise", id="calibration.noise", show=False,
-                tooltip="Count how noise and length blur the shape of a run"),
-        Binding("r", "refresh", "refresh", id="calibration.refresh", show=False,
-                tooltip="Read labels and judgements again"),
-        Binding("y", "copy", "copy", id="calibration.copy", show=False,
-                tooltip="Copy the page as text"),
-        Binding("escape", "back", "back", id="calibration.back",
-                tooltip="Back to where you came from"),
+        bind("v", "view_menu", id="calibration.view",
+             tooltip="Change the view: label source, score source, kind of disagreement, noise"),
+        bind("o", "labels", id="calibration.labels", label="label file", only="o",
+             tooltip="Read the labels of a file, or the labels in the database"),
+        bind("+", "keep", id="calibration.keep",
+             tooltip="Approve for 30 days the scores that these labels support"),
+        bind("^r", "refresh", id="calibration.refresh", show=False,
+             tooltip="Read labels and judgements again"),
+        bind("y", "copy", id="calibration.copy", show=False, tooltip="Copy the page as text"),
+        bind("esc", "back", id="calibration.back", tooltip="Back to where you came from"),
     ]  # fmt: skip
 
     state: reactive[CalibrationState] = reactive(EMPTY_STATE, repaint=False)
@@ -253,6 +247,8 @@ class CalibrationScreen(ArcScreen):
                 return self.tab == SCORES and drawn is not None and len(drawn.scorers) > 1
             case "kind":
                 return self.tab == WORST and drawn is not None
+            case "view_menu":
+                return self.has_switches
             case "keep":
                 of_people = drawn is not None and drawn.made_by == "people"
                 return self.tab == SCORES and of_people and bool(drawn and drawn.scorers)
@@ -260,6 +256,15 @@ class CalibrationScreen(ArcScreen):
                 return self.tab == NOTES and not self.state.noise
             case _:
                 return True
+
+    @override
+    def view_switches(self) -> Sequence[ViewSwitch]:
+        return (
+            ViewSwitch("part", "label source", "labels of people, or of a rule"),
+            ViewSwitch("source", "score source", "scores of another judge, or of the rules"),
+            ViewSwitch("kind", "about", "the break, the class, the score, or all"),
+            ViewSwitch("noise", "noise", "measure how noise and length blur the shape of a run"),
+        )
 
     def action_turn(self, pages: int) -> None:
         self.tab = (self.tab + pages) % len(PAGES)

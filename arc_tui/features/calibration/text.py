@@ -164,7 +164,7 @@ def basis(state: CalibrationState, drawn: PartDrawn | None) -> str:
     facts.append("by people" if drawn.made_by == "people" else "by a rule")
     if len(state.parts) > 1:
         other = "a rule's" if drawn.made_by == "people" else "people's"
-        facts.append(f"‹calibration.part› shows {other}")
+        facts.append(f"‹calibration.view› shows {other}")
     return " · ".join(facts)
 
 
@@ -194,7 +194,7 @@ def meanings() -> tuple[tuple[str, str], ...]:
         ("TPR, TNR", "of what people call achieved, the share that the source does too; of the "
          "rest, the share that it also does not. A judge that always says yes has TNR 0."),
         ("bias", "mean of its scores − people's: above 0 it is more lenient than people."),
-        ("shape", "noisy scores and short runs make it less accurate: ‹calibration.noise› measures "
+        ("shape", "noisy scores and short runs make it less accurate: ‹calibration.view› measures "
          "how much, in seconds."),
         ("strong, weak", "how certain the labeller was; all count the same."),
         ("not blind", "a tag given while rule suggestions were visible makes the rules look better "

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from rich.text import Text
-from textual.binding import Binding
 from textual.reactive import reactive
 from typing_extensions import override
 
@@ -15,6 +14,7 @@ from arc_tui.features.calibration.tables import Line, folded_table, text
 from arc_tui.features.calibration.view import NamedDisagreement
 from arc_tui.navigation import OpenTrace
 from arc_tui.ui import format
+from arc_tui.ui.bindings import bind
 from arc_tui.ui.format import fit
 from arc_tui.ui.keys import key_of
 from arc_tui.ui.list import RowList
@@ -144,8 +144,7 @@ class CalibrationWorst(RowList):
     STYLES = {"about": "$primary", "quiet": "$quiet"}
 
     BINDINGS = [
-        Binding("enter", "open_row", "open", id="calibration.open",
-                tooltip="Open this run at this step"),
+        bind("enter", "open_row", id="calibration.open", tooltip="Open this run at this step"),
     ]  # fmt: skip
 
     rows: reactive[tuple[NamedDisagreement, ...]] = reactive((), repaint=False)

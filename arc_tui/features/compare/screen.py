@@ -11,7 +11,6 @@ from pathlib import Path
 
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.binding import Binding
 from textual.containers import Vertical
 from textual.getters import query_one
 from textual.message import Message
@@ -29,6 +28,7 @@ from arc_tui.features.compare.run import NONE, Siblings, build_compare, build_si
 from arc_tui.features.compare.view import CompareRow, CompareView, place
 from arc_tui.features.compare.widgets import CompareHead, CompareList, pair_page
 from arc_tui.navigation import OpenTrace
+from arc_tui.ui.bindings import bind, choice, pane_keys
 from arc_tui.ui.dialogs import AskBox, Option
 from arc_tui.ui.keys import KeyBar
 from arc_tui.ui.list import RowList
@@ -47,20 +47,20 @@ class CompareScreen(ArcScreen):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
 
     BINDINGS = [
-        Binding("a", "open('a')", "open A", id="compare.open_a",
-                tooltip="Open this step of A in its run"),
-        Binding("b", "open('b')", "open B", id="compare.open_b",
-                tooltip="Open this step of B in its run"),
-        Binding("f", "fold", "fold", id="compare.fold",
-                tooltip="Show the steps that are the same too, or fold them again"),
-        Binding("o", "other", "other run", id="compare.other",
-                tooltip="Compare with another trial of the task, a replay, or a run you name"),
-        Binding("tab,shift+tab", "pane", "in full", id="compare.pane",
-                tooltip="Between the rows and the one in full, word by word"),
-        Binding("y", "copy", "copy", id="compare.copy",
-                tooltip="Copy the comparison as Markdown, or the row where that is in front"),
-        Binding("escape", "back", "back", id="compare.back",
-                tooltip="Back to the rows, then to where you came from"),
+        choice(1, "open('a')", "open A", id="compare.open_a", show=True,
+               tooltip="Open this step of A in its run"),
+        choice(2, "open('b')", "open B", id="compare.open_b", show=True,
+               tooltip="Open this step of B in its run"),
+        bind("f", "fold", id="compare.fold", label="fold same",
+             tooltip="Fold the steps that are the same, or show them too"),
+        bind("o", "other", id="compare.other", label="other run", only="o",
+             tooltip="Compare with another trial of the task, a replay, or a run you name"),
+        *pane_keys("compare", "Switch between the rows and the one in full, word by word",
+                   label="in full"),
+        bind("y", "copy", id="compare.copy",
+             tooltip="Copy the comparison as Markdown, or the row where that is in front"),
+        bind("esc", "back", id="compare.back",
+             tooltip="Back to the rows, then to where you came from"),
     ]  # fmt: skip
 
     view: reactive[CompareView | None] = reactive(None, repaint=False)
@@ -142,7 +142,7 @@ class CompareScreen(ArcScreen):
         found = event.siblings
         box = AskBox(
             f"compare {found.called} with",
-            "" if found.choices else NONE.format(mark=self.key_of("runs.mark", "m")),
+            "" if found.choices else NONE.format(mark=self.key_of("runs.mark", "space")),
             hint="or a run by its id, its task/trial, or a replay by its digest",
             choices=[Option(each.name, each.about, each.called) for each in found.choices],
         )

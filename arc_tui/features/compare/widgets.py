@@ -18,6 +18,7 @@ from typing_extensions import override
 from arc_tui.features.compare.pair import Line, PairView, Part, lines, quiet
 from arc_tui.features.compare.view import MARKS, NOTE, CompareRow, CompareView, Who, facts, figures
 from arc_tui.ui import format
+from arc_tui.ui.bindings import bind
 from arc_tui.ui.document import INDENT, Block, Document, Item, value
 from arc_tui.ui.format import fit, pack_lines
 from arc_tui.ui.list import RowList
@@ -54,16 +55,16 @@ class CompareList(RowList):
     }
 
     BINDINGS = [
-        Binding("J", "hunk(1)", "next difference", id="compare.next", group=HUNK,
-                tooltip="Go to the next place where they differ"),
-        Binding("K", "hunk(-1)", "difference before", id="compare.before", group=HUNK,
-                tooltip="Go to the place before where they differ"),
-        Binding("c", "departure", "where they part", id="compare.departure",
-                tooltip="Go to where they part for good, else to the first difference"),
-        Binding("enter", "open_row", "open", id="compare.open",
-                tooltip="Open this step in its run, or what is folded here"),
-        Binding("space", "unfold", "unfold", id="compare.unfold", show=False,
-                tooltip="Show the steps that are folded here"),
+        bind(">", "hunk(1)", id="compare.next", group=HUNK,
+             tooltip="Go to the next place where they differ"),
+        bind("<", "hunk(-1)", id="compare.before", group=HUNK,
+             tooltip="Go to the previous place where they differ"),
+        bind("X", "departure", id="compare.departure",
+             tooltip="Go to where they diverge for good, else to the first difference"),
+        bind("enter", "open_row", id="compare.open",
+             tooltip="Open this step in its run, or unfold the steps"),
+        bind("l", "unfold", id="compare.unfold", show=False,
+             tooltip="Unfold the steps that are folded here"),
     ]  # fmt: skip
 
     view: reactive[CompareView | None] = reactive(None, repaint=False)

@@ -12,7 +12,6 @@ from typing import get_args
 
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.binding import Binding
 from textual.containers import Container
 from textual.getters import query_one
 from textual.message import Message
@@ -31,6 +30,7 @@ from arc_tui.features.cost.text import (
 from arc_tui.features.cost.view import Where, build_cost
 from arc_tui.navigation import ReturnToTrace
 from arc_tui.ui import format
+from arc_tui.ui.bindings import bind, pane_keys
 from arc_tui.ui.dialogs import AskBox
 from arc_tui.ui.document import INDENT, Block, Document, Item, StepLink, document_text, value
 from arc_tui.ui.format import fit, pack_lines
@@ -52,8 +52,8 @@ class CostList(RowList):
     STYLES = {"waste": "$warning", "quiet": "$quiet"}
 
     BINDINGS = [
-        Binding("enter", "open_row", "go to step", id="money.go",
-                tooltip="Go to the step in the run"),
+        bind("enter", "open_row", id="money.go", label="go to step",
+             tooltip="Go to the step in the run"),
     ]  # fmt: skip
 
     found: reactive[CostRows | None] = reactive(None, repaint=False)
@@ -193,14 +193,11 @@ class CostScreen(ArcScreen):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
 
     BINDINGS = [
-        Binding("o", "route", "other model", id="money.route",
-                tooltip="What the same tokens would have cost at another model's price"),
-        Binding("y", "copy", "copy", id="money.copy",
-                tooltip="Copy what is shown in full as text"),
-        Binding("tab,shift+tab", "pane", "other pane", id="money.pane",
-                tooltip="Between the costs and the one in full"),
-        Binding("escape", "back", "back", id="money.back",
-                tooltip="Back to the costs, then to the run"),
+        bind("m", "route", id="money.route", label="other model", only="m",
+             tooltip="What the same tokens would have cost at another model's price"),
+        bind("y", "copy", id="money.copy", tooltip="Copy what is shown in full as text"),
+        *pane_keys("money", "Switch between the costs and the one in full"),
+        bind("esc", "back", id="money.back", tooltip="Back to the costs, then to the run"),
     ]  # fmt: skip
 
     found: reactive[CostRows | None] = reactive(None, repaint=False)

@@ -16,7 +16,6 @@ from rich.cells import cell_len
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import Binding
 from textual.getters import query_one
 from textual.reactive import reactive
 from typing_extensions import override
@@ -59,6 +58,7 @@ from arc_tui.features.edit_test.view import (
 )
 from arc_tui.navigation import OpenTrace
 from arc_tui.ui import format
+from arc_tui.ui.bindings import bind
 from arc_tui.ui.dialogs import AskBox
 from arc_tui.ui.editor import edit_in_terminal
 from arc_tui.ui.format import cost, fit, spread
@@ -199,8 +199,8 @@ class EditTestList(RowList):
     }
 
     BINDINGS = [
-        Binding("enter", "open", "open", id="try.open",
-                tooltip="Open the run under the cursor at the step that is asked"),
+        bind("enter", "open", id="try.open",
+             tooltip="Open the run under the cursor at the step that is tested"),
     ]  # fmt: skip
 
     state: reactive[EditTestState] = reactive(EMPTY, repaint=False)
@@ -359,19 +359,17 @@ class EditTestScreen(ExperimentScreen[EditTestState]):
     AT_REST = ExperimentScreen.AT_REST | {"choose", "controls", "editor"}
 
     BINDINGS = [
-        run_key("try", "ask the model",
-                "Ask the model at every break and at the healthy steps, both arms"),
+        run_key("try", "Call the model at every break and at the healthy steps, both arms"),
         stop_key("try"),
-        Binding("e,f7", "choose", "choose edit", id="try.choose",
-                tooltip="Take a kept edit, or a file with a system prompt or changes"),
-        Binding("E,f4", "editor", "$EDITOR", id="try.editor",
-                tooltip="Edit the newest run's system prompt in your own editor"),
-        samples_key("try", "Choose how often each request is asked"),
-        Binding("c", "controls", "healthy steps", id="try.controls",
-                tooltip="Choose how many healthy steps are asked beside the runs"),
+        bind("o", "choose", id="try.choose", label="choose edit",
+             tooltip="Choose a saved edit, or a file with a system prompt or changes"),
+        bind("E", "editor", id="try.editor",
+             tooltip="Edit the newest run's system prompt in your own editor"),
+        samples_key("try", "Choose the number of samples of each request"),
+        bind("H", "controls", id="try.controls",
+             tooltip="Choose how many healthy steps are tested beside the runs"),
         model_key("try"),
-        Binding("escape", "back", "back", id="try.back",
-                tooltip="Stop what runs, else back to where you came from"),
+        bind("esc", "back", id="try.back", tooltip="Back to where you came from"),
     ]  # fmt: skip
 
     state: reactive[EditTestState] = reactive(EMPTY, repaint=False)

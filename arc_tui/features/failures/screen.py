@@ -7,24 +7,26 @@ meanwhile.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import structs
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.binding import Binding
 from textual.containers import Container, Vertical
 from textual.getters import query_one
 from textual.message import Message
 from textual.reactive import reactive
+from typing_extensions import override
 
 from arc_tui.config import read_owners
 from arc_tui.features.failures.widgets import FailureBars, FailureCard, FailureRuns
 from arc_tui.navigation import OpenEditTest, OpenRuns
 from arc_tui.ui import format
+from arc_tui.ui.bindings import bind, pane_keys
 from arc_tui.ui.keys import KeyBar
 from arc_tui.ui.list import RowList
-from arc_tui.ui.screen import ArcScreen
+from arc_tui.ui.screen import ArcScreen, ViewSwitch
 from arc_tui.ui.styles import Headline
 from arc_tui.views.failures import (
     EMPTY,
@@ -39,8 +41,6 @@ from arc_tui.views.failures import (
 )
 from arc_tui.views.runs import held_out_text
 from taxonomy.failures import BYS, By
-
-SPLIT = Binding.Group("split", compact=True)
 
 NO_FAILURES = "no failed runs here"
 
@@ -63,26 +63,17 @@ class FailuresScreen(ArcScreen):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]
 
     BINDINGS = [
-        Binding("b", "split(1)", "split", id="failures.split", group=SPLIT,
-                tooltip="Split the bars by tool, model, variant, task, week, owner, or not at all"),
-        Binding("B", "split(-1)", "split back", id="failures.split_back", group=SPLIT,
-                tooltip="Split the bars as before"),
-        Binding("E", "every", "every class", id="failures.every",
-                tooltip="Count every class a run shows, or each run once by its first"),
-        Binding("H", "held_out", "held out", id="failures.held_out",
-                tooltip="Count the runs of held-out tasks too, or leave them out again"),
-        Binding("f", "list", "list them", id="failures.list",
-                tooltip="Show just the runs behind this bar in the list of runs"),
-        Binding("e", "try", "try an edit", id="failures.try",
-                tooltip="Try an edit on every run behind this bar, and on healthy steps"),
-        Binding("a", "agreement", "who agrees", id="failures.agreement",
-                tooltip="Show or hide where person, judge and rule name the same class"),
-        Binding("r", "refresh", "refresh", id="failures.refresh",
-                tooltip="Read the database and the owners again"),
-        Binding("tab,shift+tab", "pane", "other pane", id="failures.pane",
-                tooltip="Between the bars and the runs behind one"),
-        Binding("escape", "back", "back", id="failures.back",
-                tooltip="Back to the bars, then to where you came from"),
+        bind("v", "view_menu", id="failures.view",
+             tooltip="Change the view: split, every class, agreement, held-out tasks"),
+        bind("L", "list", id="failures.list",
+             tooltip="Show only the runs of this bar in the list of runs"),
+        bind("e", "try", id="failures.try", label="test an edit",
+             tooltip="Test an edit on every run of this bar, and on healthy steps"),
+        *pane_keys("failures", "Switch between the bars and the runs of one"),
+        bind("^r", "refresh", id="failures.refresh",
+             tooltip="Read the database and the owners again"),
+        bind("esc", "back", id="failures.back",
+             tooltip="Back to the bars, then to where you came from"),
     ]  # fmt: skip
 
     view: reactive[FailuresView] = reactive(EMPTY, repaint=False)
@@ -137,7 +128,7 @@ class FailuresScreen(ArcScreen):
         if not self.is_mounted:
             return
         head = self.query_one("#head", Headline)
-        shows = self.key_of("failures.held_out")
+        shows = self.key_of("failures.view")
         held = f"{held_out_text(view.held_out)} ({shows})" if view.held_out.runs else ""
         how = ", ".join(filter(None, [chosen_bar(view), held]))
         head.left = Text.assemble((f" failures {how}", "bold"), f"  {sentence(view)}")
@@ -172,6 +163,16 @@ class FailuresScreen(ArcScreen):
         if action == "held_out":
             return bool(self.view.held_out.runs)
         return bool(self.view.rows) if action in {"list", "pane", "try"} else True
+
+    @override
+    def view_switches(self) -> Sequence[ViewSwitch]:
+        return (
+            ViewSwitch("split(1)", "split", "by tool, model, variant, task, week, owner, or none"),
+            ViewSwitch("split(-1)", "previous split", "split the bars as before"),
+            ViewSwitch("every", "every class", "every class of a run, or the first class only"),
+            ViewSwitch("agreement", "agreement", "where person, judge and rule agree"),
+            ViewSwitch("held_out", "held-out", "count the runs of held-out tasks, or not"),
+        )
 
     def action_split(self, by: int) -> None:
         at = SPLITS.index(self._request.by)

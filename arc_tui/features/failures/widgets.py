@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from rich.cells import cell_len
 from rich.text import Text
-from textual.binding import Binding
 from textual.geometry import Size
 from textual.message import Message
 from textual.reactive import reactive
@@ -14,6 +13,7 @@ from typing_extensions import override
 
 from arc_tui.navigation import OpenTrace
 from arc_tui.ui import format
+from arc_tui.ui.bindings import bind
 from arc_tui.ui.format import fit, wrap
 from arc_tui.ui.list import RowList
 from arc_tui.ui.styles import StyledWidget
@@ -47,8 +47,8 @@ class FailureBars(RowList):
     }
 
     BINDINGS = [
-        Binding("enter", "choose", "its runs", id="failures.choose",
-                tooltip="Go to the runs behind the bar under the cursor"),
+        bind("enter", "choose", id="failures.choose", label="its runs",
+             tooltip="Go to the runs of the bar under the cursor"),
     ]  # fmt: skip
 
     bars: reactive[tuple[BarRow, ...]] = reactive((), repaint=False)
@@ -166,8 +166,8 @@ class FailureRuns(RowList):
     STYLES = {"tagged": "$primary", "suggested": "$primary", "quiet": "$quiet"}
 
     BINDINGS = [
-        Binding("enter", "open_row", "open", id="failures.open",
-                tooltip="Open the run under the cursor at the step it is counted for"),
+        bind("enter", "open_row", id="failures.open",
+             tooltip="Open the run under the cursor at the step it is counted for"),
     ]  # fmt: skip
 
     view: reactive[FailuresView] = reactive(EMPTY, repaint=False)

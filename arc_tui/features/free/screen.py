@@ -15,7 +15,6 @@ import msgspec
 from msgspec import structs
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.binding import Binding
 from textual.containers import Container, Vertical, VerticalScroll
 from textual.getters import query_one
 from textual.reactive import reactive
@@ -40,6 +39,7 @@ from arc_tui.features.free.widgets import (
     stop_page,
 )
 from arc_tui.ui import format
+from arc_tui.ui.bindings import bind, pane_keys
 from arc_tui.ui.dialogs import AskBox, Option
 from arc_tui.ui.document import document_text, laid_out_json
 from arc_tui.ui.keys import KeyBar, key_of, with_keys, write_keys
@@ -69,22 +69,20 @@ class FreeScreen(ExperimentScreen[FreeState]):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
 
     BINDINGS = [
-        Binding("s,f6", "stub", "stub", id="free.stub",
-                tooltip="Write what a call that nothing answers would have got, or change that"),
-        Binding("d", "forget", "forget stub", id="free.forget",
-                tooltip="Take the stub away that answered the call under the cursor"),
-        run_key("free", "run again",
-                "Run again from the same step; what is answered already is kept"),
-        Binding("A", "stale", "allow stale", id="free.stale",
-                tooltip="Answer reads with what was recorded at another moment, or no longer"),
-        model_key("free", "Choose the model that acts"),
+        bind("i", "stub", id="free.stub", label="stub",
+             tooltip="Write the result of a call that has no recorded result, or change it"),
+        bind("delete", "forget", id="free.forget",
+             tooltip="Remove the stub of the call under the cursor"),
+        run_key("free", "Run again from the same step; completed calls are reused",
+                label="run again"),
+        bind("!", "stale", id="free.stale",
+             tooltip="Allow stale results for reads, or no longer"),
+        model_key("free", "Choose the model of the agent"),
         stop_key("free"),
-        Binding("y", "copy", "copy", id="free.copy",
-                tooltip="Copy what is shown in full as text"),
-        Binding("tab,shift+tab", "pane", "other pane", id="free.pane",
-                tooltip="Between the path and the answer in full"),
-        Binding("escape", "back", "back", id="free.back",
-                tooltip="Stop what runs, else back to the path, then to where you came from"),
+        bind("y", "copy", id="free.copy", tooltip="Copy what is shown in full as text"),
+        *pane_keys("free", "Switch between the path and the response in full"),
+        bind("esc", "back", id="free.back",
+             tooltip="Back to the path, then to where you came from"),
     ]  # fmt: skip
 
     state: reactive[FreeState] = reactive(EMPTY, repaint=False)
@@ -249,7 +247,7 @@ class FreeScreen(ExperimentScreen[FreeState]):
         if self.focused is self.page:
             self._go_to(self.path_rows)
         else:
-            self.dismiss()
+            super().leave()
 
 
 def _title(row: FreeRow | None, state: FreeState) -> str:
@@ -275,10 +273,10 @@ class StubBox(ModalScreen[Stub | None]):
     HELP = "a stub"
 
     BINDINGS = [
-        Binding("ctrl+s,f5", "take", "go on with it", id="stub.take", priority=True,
-                tooltip="Keep the stub and let the run go on"),
-        Binding("escape", "leave", "leave", id="stub.leave", show=False,
-                tooltip="Close and keep nothing"),
+        bind("r", "take", id="stub.take", label="continue", only="ctrl+s,f5", priority=True,
+             tooltip="Save the stub and continue the run"),
+        bind("esc", "leave", id="stub.leave", show=False,
+             tooltip="Close and save nothing"),
     ]  # fmt: skip
 
     area = query_one(PromptArea)

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 from rich.cells import cell_len
 from rich.text import Text
-from textual.binding import Binding
 from textual.message import Message
 from textual.reactive import reactive
 from typing_extensions import override
@@ -36,6 +35,7 @@ from arc_tui.features.free.view import (
     progress_words,
 )
 from arc_tui.ui import format
+from arc_tui.ui.bindings import bind
 from arc_tui.ui.document import INDENT, Block, Document, HintBlock, Item, value
 from arc_tui.ui.format import fit, pack_lines, spread
 from arc_tui.ui.keys import stops
@@ -163,7 +163,8 @@ class FreePath(RowList):
     }
 
     BINDINGS = [
-        Binding("enter", "open_row", "in full", id="free.full", tooltip="Show this answer in full"),
+        bind("enter", "open_row", id="free.full", label="in full",
+             tooltip="Show this response in full"),
     ]  # fmt: skip
 
     state: reactive[FreeState] = reactive(EMPTY, repaint=False)
@@ -285,7 +286,7 @@ class FreeFoot(SummaryLines):
         figures = self.style_of("figures")
         unchecked = self.style_of("unchecked")
         if self.state.running:
-            ends = stops(self.screen, "free.back", stopping=self.state.phase == "stopping")
+            ends = stops(self.screen, "free.stop", stopping=self.state.phase == "stopping")
             lines = [spread(Text(progress(self.state)), Text(ends), width)]
         else:
             lines = [Text(line, figures) for line in pack_lines(_figures(self.state), width)]

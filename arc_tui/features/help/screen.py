@@ -18,6 +18,7 @@ from textual.containers import Vertical
 from textual.getters import query_one
 from textual.screen import ModalScreen
 
+from arc_tui.ui.bindings import bind
 from arc_tui.ui.dialogs import PromptLine
 from arc_tui.ui.format import wrap
 from arc_tui.ui.keys import key_of, write_keys
@@ -27,10 +28,10 @@ MARKS = (
     ("✗  ✓  ·", "a run that failed, passed, or whose outcome is not known"),
     ("✓!", "passed, but something went wrong on the way"),
     ("◆", "a step that may be where the run broke"),
-    ("'", "a step that you marked; ‹trace.marked:apostrophe› goes to it"),
+    ("'", "a bookmarked step; ‹trace.marked:apostrophe› goes to it"),
     ("┃", "a step where samples show that the arms differ, beyond chance"),
-    ("╎", "a step after the edited agent left the road: it would not have been here"),
-    ("×3", "three steps in a row that made the same call; ‹tree.fold:space› unfolds them"),
+    ("╎", "a step after divergence, not counted"),
+    ("×3", "three steps in a row that made the same call; ‹tree.unfold:l› unfolds them"),
     ("█  ▒", "tagged by a person, suggested by a rule"),
     ("–", "not known; never guessed, never counted as zero"),
 )
@@ -68,10 +69,11 @@ class HelpScreen(ModalScreen[None]):
     HELP = "help"
 
     BINDINGS = [
-        Binding("slash", "find", "find", id="help.find", key_display="/",
-                tooltip="Show only the keys that these words are said of"),
-        Binding("escape,question_mark,q,f1", "leave", "close", id="help.leave",
-                key_display="escape ? q f1", tooltip="Back to where you were"),
+        bind("/", "find", id="help.find", label="find",
+             tooltip="Show only the keys whose description contains these words"),
+        bind("esc", "leave", id="help.leave", label="close", tooltip="Back to where you were"),
+        bind("?", "leave", id="help.close", show=False, tooltip="Back to where you were"),
+        bind("f1", "leave", id="help.close_anywhere", show=False, tooltip="Back to where you were"),
     ]  # fmt: skip
 
     rows = query_one(TextRows)
@@ -107,7 +109,7 @@ class HelpScreen(ModalScreen[None]):
         self.rows.focus()
 
     def _show(self) -> None:
-        self.rows.nothing = f"no key here says {self._words!r}"
+        self.rows.nothing = f"No key matches {self._words!r}."
         self.rows.lines = tuple(self._lines(self._words.lower().split()))
 
     def _lines(self, words: list[str]) -> Iterator[Text]:
@@ -143,8 +145,7 @@ class HelpScreen(ModalScreen[None]):
             yield from map(self._entry, of)
 
     def _entry(self, bindings: list[Binding]) -> Entry:
-        by_length = sorted(bindings, key=lambda binding: len(binding.key))
-        keys = dict.fromkeys(map(self.app.get_key_display, by_length))
+        keys = dict.fromkeys(map(self.app.get_key_display, bindings))
         return Entry("  ".join(keys), bindings[0].tooltip)
 
     def action_find(self) -> None:
@@ -157,24 +158,23 @@ class HelpScreen(ModalScreen[None]):
 SUBJECTS: dict[str, frozenset[str]] = {
     "go": frozenset(
         "step candidate error found move page first last turn tab pane look jump peer sibling mark"
-        " go_mark follow list walk skip back leave cancel open choose controls".split()
+        " marked return follow back leave cancel open open_row choose hunk departure".split()
     ),
-    "see": frozenset(
-        "find filter failed sort columns panel held_out zoom whose fold unfold diff whole every"
-        " split kind part source agreement signs noise refresh axis prefix origins".split()
+    "view": frozenset(
+        "find filter failed sort view_menu keys zoom fold unfold fold_here unfold_here diff signs"
+        " refresh origins everywhere".split()
     ),
     "other screens": frozenset(
-        "failures calibration money compare here settings command_palette help tour".split()
+        "failures calibration money cost compare other here list settings command_palette help"
+        " tour".split()
     ),
-    "judge": frozenset(
-        "tag undo repeat clear queue turn_blind pick accept fault note keep labels".split()
-    ),
-    "try": frozenset(
+    "tag": frozenset("tag undo repeat clear queue walk turn_blind pick accept fault note".split()),
+    "experiment": frozenset(
         "edit replay bisect bisect_steps probes free try run run_chosen stop samples model stored"
         " change attach stub expect oracle judge fact validate stale forget from_here most words"
-        " summary take controls".split()
+        " summary take controls editor whole keep labels".split()
     ),
-    "take along": frozenset("copy copy_value copy_command pager editor export".split()),
+    "copy": frozenset("copy copy_part view".split()),
 }
 """Actions by what they are about, in the order of the help."""
 

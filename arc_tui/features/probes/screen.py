@@ -20,7 +20,14 @@ from textual.reactive import reactive
 from textual.screen import ModalScreen
 
 from arc_tui.experiments.runner import JobFinished
-from arc_tui.experiments.screen import ExperimentScreen, sample_count, stop_key
+from arc_tui.experiments.screen import (
+    ExperimentScreen,
+    model_key,
+    run_key,
+    sample_count,
+    samples_key,
+    stop_key,
+)
 from arc_tui.features.probes.plan import ProbeRequest
 from arc_tui.features.probes.run import offered, run_probe
 from arc_tui.features.probes.widgets import (
@@ -31,17 +38,15 @@ from arc_tui.features.probes.widgets import (
     probe_page,
 )
 from arc_tui.ui import format
+from arc_tui.ui.bindings import bind, choice
 from arc_tui.ui.dialogs import ask_until_read
 from arc_tui.ui.keys import KeyBar, with_keys
 from arc_tui.ui.page import Page
 from arc_tui.views.probe_offers import ProbeOffer, ProbesView
 from taxonomy.probes.symptoms import PROBES
 
-RUN = Binding.Group("ask", compact=True)
+RUN = Binding.Group("run", compact=True)
 LOOK = Binding.Group("look", compact=True)
-SCROLL = Binding.Group("scroll", compact=True)
-WORDS = Binding.Group("words", compact=True)
-SUMMARY = Binding.Group("summary", compact=True)
 
 SUMMARIES = ("summary", "midpoint")
 
@@ -55,30 +60,27 @@ class ProbeScreen(ExperimentScreen[ProbeState], ModalScreen[None]):
     AT_REST = frozenset({"words", "samples", "model", "look"})
 
     BINDINGS = [
-        Binding("enter", "run_chosen", "ask", id="probe.run", group=RUN,
-                tooltip="Ask the model again under the probe that is looked at"),
+        run_key("probe", "Run the selected probe", action="run_chosen", group=RUN),
+        bind("enter", "run_chosen", id="probe.open", show=False, tooltip="Run the selected probe"),
         *(
-            Binding(entry.key, f"run('{entry.name}')", entry.name, id=f"probe.{entry.name}",
-                    group=RUN, tooltip=f"Ask the model again: {entry.change}")
-            for entry in PROBES
+            choice(place, f"run('{entry.name}')", entry.name, id=f"probe.{entry.name}",
+                   show=True, group=RUN, tooltip=f"Run this probe: {entry.change}")
+            for place, entry in enumerate(PROBES, 1)
         ),
-        Binding("j,down", "look(1)", "next probe", id="probe.next", group=LOOK,
-                tooltip="Look at the next probe"),
-        Binding("k,up", "look(-1)", "probe before", id="probe.before", group=LOOK,
-                tooltip="Look at the probe before"),
+        bind("j", "look(1)", id="probe.next", group=LOOK, tooltip="Select the next probe"),
+        bind("k", "look(-1)", id="probe.before", group=LOOK, tooltip="Select the previous probe"),
         stop_key("probe"),
-        Binding("tab,shift+tab", "pane", "scroll the text", id="probe.pane", group=SCROLL,
-                tooltip="Go to the text to scroll in it, or back to the probes"),
-        Binding("w", "words", "your constraint", id="probe.words", group=WORDS,
-                tooltip="Say in your own words what would have been right"),
-        Binding("escape", "back", "close", id="probe.back",
-                tooltip="Stop what runs, else back to the run"),
-        Binding("a", "summary", "who sums up", id="probe.who_sums_up", group=SUMMARY,
-                tooltip="Have the model write the summary, or make it by rule again"),
-        Binding("n", "samples", "samples", id="probe.samples",
-                tooltip="Choose how often either arm is asked"),
-        Binding("M,f3", "model", "model", id="probe.model",
-                tooltip="Choose the model to ask"),
+        bind("tab", "pane", id="probe.pane", label="scroll",
+             tooltip="Go to the text to scroll in it, or back to the probes"),
+        bind("shift+tab", "pane", id="probe.pane_before", show=False,
+             tooltip="Go to the text to scroll in it, or back to the probes"),
+        bind("w", "words", id="probe.words", label="words",
+             tooltip="Write in your own words what would have been right"),
+        bind("esc", "back", id="probe.back", label="close", tooltip="Back to the run"),
+        bind("O", "summary", id="probe.who_sums_up",
+             tooltip="Have the model write the summary, or the built-in rule"),
+        samples_key("probe", "Choose the number of samples of each arm"),
+        model_key("probe"),
     ]  # fmt: skip
 
     AUTO_FOCUS = ""
@@ -217,4 +219,4 @@ class ProbeScreen(ExperimentScreen[ProbeState], ModalScreen[None]):
         if self.focused is self.page:
             self.set_focus(None)
         else:
-            self.dismiss()
+            super().leave()

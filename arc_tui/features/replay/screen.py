@@ -13,7 +13,6 @@ from pathlib import Path
 
 from msgspec import structs
 from textual.app import ComposeResult
-from textual.binding import Binding
 from textual.containers import Container, Vertical
 from textual.getters import query_one
 from textual.reactive import reactive
@@ -27,13 +26,14 @@ from arc_tui.experiments.locked_view import ReplayRow
 from arc_tui.experiments.models import spending_of
 from arc_tui.experiments.request import CostEstimate, ReplayRequest, asked_models, is_local
 from arc_tui.experiments.runner import JobFinished
-from arc_tui.experiments.screen import ExperimentScreen, model_key, samples_key, stop_key
+from arc_tui.experiments.screen import ExperimentScreen, model_key, run_key, samples_key, stop_key
 from arc_tui.features.replay.pages import step_page
 from arc_tui.features.replay.run import estimate_cost, estimate_draft, run_replay
 from arc_tui.features.replay.state import EMPTY, ReplayState
 from arc_tui.features.replay.widgets import EditNames, ReplayFoot, ReplayHead, StepDiff, ask_change
 from arc_tui.navigation import OpenBisect, OpenFreeReplay
 from arc_tui.ui import format
+from arc_tui.ui.bindings import bind
 from arc_tui.ui.dialogs import AskBox, Option
 from arc_tui.ui.editor import edit_in_terminal
 from arc_tui.ui.keys import KeyBar
@@ -63,31 +63,27 @@ class ReplayScreen(ExperimentScreen[ReplayState]):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
 
     BINDINGS = [
-        Binding("ctrl+s,f5,r", "run", "ask the model", id="replay.run",
-                tooltip="Ask the model again at every step, as recorded and with the edit"),
+        run_key("replay", "Call the model at every step, as recorded and with the edit"),
         stop_key("replay"),
-        Binding("f,f12", "free", "free replay", id="replay.free",
-                tooltip="Let the edited agent go on by itself from the step under the cursor"),
-        Binding("b,f10", "bisect", "which part", id="replay.bisect",
-                tooltip="Find the part of this edit that makes the step go wrong"),
-        Binding("tab", "pane(1)", "other pane", id="replay.pane_next",
-                tooltip="Go on: the texts, the editor, the steps, one step in full"),
-        Binding("shift+tab", "pane(-1)", "pane before", id="replay.pane_before", show=False,
-                tooltip="Go back: one step in full, the steps, the editor, the texts"),
-        Binding("d,f2", "diff", "diff", id="replay.diff",
-                tooltip="Show the edit as a diff, or the editor again"),
-        samples_key("replay", "Choose how often, in which order, and whether to ask afresh"),
+        bind("F", "free", id="replay.free",
+             tooltip="Let the edited agent continue from the step under the cursor"),
+        bind("b", "bisect", id="replay.bisect",
+             tooltip="Find the change of this edit that makes the step fail"),
+        bind("tab", "pane(1)", id="replay.pane_next", label="other pane",
+             tooltip="Next pane: the texts, the editor, the steps, one step in full"),
+        bind("shift+tab", "pane(-1)", id="replay.pane_before", show=False,
+             tooltip="Previous pane: one step in full, the steps, the editor, the texts"),
+        bind("d", "diff", id="replay.diff",
+             tooltip="Show the edit as a diff, or the editor again"),
+        samples_key("replay", "Choose the samples, the order of calls, and the use of stored ones"),
         model_key("replay"),
-        Binding("o,f7", "stored", "kept edits", id="replay.stored",
-                tooltip="Take an edit that was kept, or none"),
-        Binding("i,f9", "change", "also change", id="replay.change",
-                tooltip="Change what no text shows: a constraint, the edit's model, the effort"),
-        Binding("E,f4", "editor", "$EDITOR", id="replay.editor",
-                tooltip="Edit the text in your own editor"),
-        Binding("a,f8", "attach", "attach", id="replay.attach",
-                tooltip="Attach what the source did not record"),
-        Binding("escape", "back", "back", id="replay.back",
-                tooltip="Stop what runs, else back to the steps, then to the run"),
+        bind("o", "stored", id="replay.stored", label="saved edits",
+             tooltip="Choose a saved edit, or none"),
+        bind("i", "change", id="replay.change", label="also change",
+             tooltip="Insert a change that no text shows: a constraint, the edit's model, effort"),
+        bind("E", "editor", id="replay.editor", tooltip="Edit the text in your own editor"),
+        bind("a", "attach", id="replay.attach", tooltip="Attach what the source did not record"),
+        bind("esc", "back", id="replay.back", tooltip="Back to the steps, then to the run"),
     ]  # fmt: skip
 
     state: reactive[ReplayState] = reactive(EMPTY, repaint=False)
@@ -378,4 +374,4 @@ class ReplayScreen(ExperimentScreen[ReplayState]):
             again = self.key_of("replay.back")
             self.say(f"This edit was not replayed and is not saved. {again} again discards it.")
         else:
-            self.dismiss()
+            super().leave()

@@ -13,7 +13,6 @@ from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 from textual.app import App
-from textual.binding import Binding
 from textual.geometry import Size
 from textual.message import Message
 from textual.reactive import reactive
@@ -34,6 +33,7 @@ from arc_tui.experiments.progress import progress_line, spending_line, spent_so_
 from arc_tui.experiments.screen import ExperimentFooter, ExperimentHead
 from arc_tui.features.replay.state import EMPTY, ReplayState
 from arc_tui.ui import format
+from arc_tui.ui.bindings import bind
 from arc_tui.ui.dialogs import AskBox, Option
 from arc_tui.ui.format import fit, pack_lines
 from arc_tui.ui.list import RowList
@@ -108,8 +108,8 @@ class StepDiff(RowList):
     }
 
     BINDINGS = [
-        Binding("enter", "open_row", "in full", id="steps.choose", show=False,
-                tooltip="Go to the step in full"),
+        bind("enter", "open_row", id="steps.choose", label="in full", show=False,
+             tooltip="Go to the step in full"),
     ]  # fmt: skip
 
     state: reactive[ReplayState] = reactive(EMPTY, repaint=False)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 from textual.app import ComposeResult
-from textual.binding import Binding
 from textual.containers import Horizontal
 from textual.getters import query_one
 from textual.message import Message
@@ -28,14 +27,16 @@ from arc_tui.features.runs.widgets import DEMO, ImportBar, ParetoPanel, RunTable
 from arc_tui.navigation import (
     OpenCalibration,
     OpenCompare,
+    OpenCost,
     OpenDemo,
     OpenFailures,
     OpenTrace,
     read_queue,
 )
+from arc_tui.ui.bindings import bind
 from arc_tui.ui.dialogs import PromptLine
 from arc_tui.ui.keys import KeyBar
-from arc_tui.ui.screen import Watching
+from arc_tui.ui.screen import ViewSwitch, Watching
 from arc_tui.ui.styles import Headline
 from arc_tui.views.columns import SETS, SORTED
 from arc_tui.views.runs import (
@@ -78,36 +79,36 @@ class RunsScreen(Watching):
     VERTICAL_BREAKPOINTS = [(0, "-short"), (TALL, "-tall")]
 
     BINDINGS = [
-        Binding("slash", "filter", "filter", id="runs.filter", key_display="/",
-                tooltip="Show only the runs that a query means: outcome:failed tag:loop cost>0.5"),
-        Binding("f", "failed", "failed only", id="runs.failed",
-                tooltip="Show failed runs only, or all again"),
-        Binding("p", "panel", "panel", id="runs.panel",
-                tooltip="Show or hide how often each class of failure happens"),
-        Binding("P", "failures", "failures", id="runs.failures",
-                tooltip="Why the runs fail, how often, whose it is, and the runs behind each bar"),
-        Binding("T", "queue(False)", "tag queue", id="runs.queue",
-                tooltip="Walk the runs that want a tag of yours"),
-        Binding("h", "queue(True)", "blind", id="runs.blind", show=False,
-                tooltip="Walk runs that others tagged, their tags hidden"),
-        Binding("c", "calibration", "how right", id="runs.calibration",
-                tooltip="How right rules, judge and localiser are, against labels"),
-        Binding("s", "sort", "sort", id="runs.sort",
-                tooltip=f"Sort by {', '.join(each.heading for each in SORTED)}, or as imported"),
-        Binding("v", "columns", "columns", id="runs.columns",
-                tooltip=f"Show other columns: {', '.join(SETS)}"),
-        Binding("m", "mark", "mark", id="runs.mark",
-                tooltip="Mark this run, to compare others with it; again takes the mark off"),
-        Binding("equals_sign", "compare", "compare", id="runs.compare", key_display="=",
-                tooltip="Compare with the marked run, else with another trial or a replay"),
-        Binding("H", "held_out", "held out", id="runs.held_out",
-                tooltip="Show the runs of held-out tasks too, or hide them again"),
-        Binding("o", "here", "open here", id="runs.here",
-                tooltip="Open what is here: sessions of this folder, logs, another path, the demo"),
-        Binding("r", "refresh", "refresh", id="runs.refresh",
-                tooltip="Read the database again"),
-        Binding("escape", "back", "clear", id="runs.back", show=False,
-                tooltip="Stop the import that runs, else show all runs again"),
+        bind("/", "filter", id="runs.filter", label="filter",
+             tooltip="Show only the runs that match a query: outcome:failed tag:loop cost>0.5"),
+        bind("f", "failed", id="runs.failed", label="failed only",
+             tooltip="Show failed runs only, or all again"),
+        bind("A", "failures", id="runs.failures",
+             tooltip="Count the failures by class and attribution, with the runs of each"),
+        bind("T", "queue(False)", id="runs.queue",
+             tooltip="Go through the runs that need a tag of yours"),
+        bind("Q", "queue(True)", id="runs.blind", show=False,
+             tooltip="Go through runs that others tagged, their tags hidden"),
+        bind("%", "calibration", id="runs.calibration",
+             tooltip="Measure rules, judge and localiser against labels"),
+        bind("S", "sort", id="runs.sort",
+             tooltip=f"Sort by {', '.join(each.heading for each in SORTED)}, or as imported"),
+        bind("v", "view_menu", id="runs.view",
+             tooltip="Change the view: columns, the panel of failures, held-out tasks"),
+        bind("space", "mark", id="runs.mark", label="select",
+             tooltip="Select this run to compare others with it, or clear the selection"),
+        bind("'", "marked", id="runs.marked", show=False, tooltip="Go to the selected run"),
+        bind("=", "compare", id="runs.compare",
+             tooltip="Compare with the selected run, else with another trial or a replay"),
+        bind("$", "cost", id="runs.cost", show=False,
+             tooltip="Show what the run under the cursor cost, step by step"),
+        bind("o", "here", id="runs.here", label="open files", only="o",
+             tooltip="Open files: sessions of this folder, logs, another path, the demo"),
+        bind("x", "stop", id="runs.stop",
+             tooltip="Stop the import; what was imported stays"),
+        bind("^r", "refresh", id="runs.refresh", show=False, tooltip="Read the database again"),
+        bind("esc", "back", id="runs.back", show=False,
+             tooltip="Clear the filter and show all runs"),
     ]  # fmt: skip
 
     view: reactive[RunsView] = reactive(EMPTY, repaint=False)
@@ -369,7 +370,7 @@ class RunsScreen(Watching):
 
     def on_run_table_marked(self, event: RunTable.Marked) -> None:
         if event.trace:
-            self.say(f"Marked. {self.key_of('runs.compare')} on another run compares them.")
+            self.say(f"Selected. {self.key_of('runs.compare')} on another run compares them.")
 
     def action_compare(self) -> None:
         if self.table.at:
@@ -392,6 +393,22 @@ class RunsScreen(Watching):
             self.post_message(OpenDemo())
         elif answer is not None:
             self.import_path(Path(answer).expanduser())
+
+    def action_marked(self) -> None:
+        """To the selected run, where it is listed."""
+        if not self.table.stand_on(self.table.marked):
+            self.say("The selected run is not listed.")
+
+    def action_cost(self) -> None:
+        self.post_message(OpenCost(self.table.at))
+
+    @override
+    def view_switches(self) -> Sequence[ViewSwitch]:
+        return (
+            ViewSwitch("columns", "columns", f"show other columns: {', '.join(SETS)}"),
+            ViewSwitch("panel", "failures", "show or hide the panel of failure classes"),
+            ViewSwitch("held_out", "held-out", "show or hide the runs of held-out tasks"),
+        )
 
     def action_columns(self) -> None:
         self.table.next_columns()
@@ -430,6 +447,10 @@ class RunsScreen(Watching):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "held_out":
             return bool(self.view.held_out.runs)
+        if action == "stop":
+            return self._import.is_running
+        if action in {"marked", "cost"}:
+            return bool(self.table.marked if action == "marked" else self.table.at) or None
         return super().check_action(action, parameters)
 
     def action_held_out(self) -> None:
@@ -439,13 +460,23 @@ class RunsScreen(Watching):
     def action_refresh(self) -> None:
         self.load()
 
+    def action_stop(self) -> None:
+        """Stop the import."""
+        self._import.stop()
+        self.bar.stopping = True
+
+    @property
+    @override
+    def has_job(self) -> bool:
+        return self._import.is_running
+
     def action_back(self) -> None:
-        if self._import.is_running:
-            self._import.stop()
-            self.bar.stopping = True
-        else:
-            self.prompt.line.value = ""
-            self.arrangement = Arrangement(order=self.arrangement.order)
+        """Show all runs again; this is the first screen, so nothing is left."""
+        everything = Arrangement(order=self.arrangement.order)
+        if self.arrangement == everything:
+            self.say(f"{self.key_of('app.quit')} quits arc")
+        self.prompt.line.value = ""
+        self.arrangement = everything
 
 
 def _waiting(store: Store) -> list[str]:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from rich.style import Style
 from rich.text import Text
 from textual import events
-from textual.binding import Binding
 from textual.containers import VerticalScroll
 from textual.message import Message
 from textual.reactive import reactive
@@ -21,6 +20,7 @@ from typing_extensions import override
 
 from arc_tui.navigation import OpenTrace
 from arc_tui.ui import format
+from arc_tui.ui.bindings import bind
 from arc_tui.ui.dialogs import AskBox, Option
 from arc_tui.ui.format import fit, spread
 from arc_tui.ui.keys import stops
@@ -58,8 +58,7 @@ class RunTable(RowList):
     }
 
     BINDINGS = [
-        Binding("enter", "open_row", "open", id="runs.open",
-                tooltip="Open the run under the cursor"),
+        bind("enter", "open_row", id="runs.open", tooltip="Open the run under the cursor"),
     ]  # fmt: skip
 
     listed: reactive[Listed] = reactive(Listed(), repaint=False)
@@ -293,7 +292,7 @@ class ImportBar(StyledWidget):
             ("━" * (BAR - full), self.style_of("left")),
             f"  {self._what()}",
         )
-        ends = stops(self.screen, "runs.back", stopping=self.stopping)
+        ends = stops(self.screen, "runs.stop", stopping=self.stopping)
         return spread(line, Text(ends), self.size.width)
 
     def _what(self) -> str:

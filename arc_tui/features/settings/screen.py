@@ -16,7 +16,6 @@ from pathlib import Path
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import Binding
 from textual.containers import Horizontal
 from textual.getters import query_one
 from textual.message import Message
@@ -27,6 +26,7 @@ from arc_tui.config import config_file, make
 from arc_tui.features.settings.view import EMPTY, SettingsView, build_settings
 from arc_tui.settings import Settings, read_settings
 from arc_tui.ui import format
+from arc_tui.ui.bindings import bind, pane_keys
 from arc_tui.ui.editor import edit_file
 from arc_tui.ui.format import fit
 from arc_tui.ui.keys import KeyBar
@@ -115,8 +115,8 @@ class ThemeList(RowList):
     STYLES = {"used": "bold $primary"}
 
     BINDINGS = [
-        Binding("enter", "use", "use it", id="settings.theme",
-                tooltip="Use the theme under the cursor until you leave arc"),
+        bind("enter", "use", id="settings.theme", label="use it",
+             tooltip="Use the theme under the cursor until you quit arc"),
     ]  # fmt: skip
 
     names: reactive[Sequence[str]] = reactive((), repaint=False)
@@ -166,22 +166,15 @@ class SettingsScreen(ArcScreen):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]
 
     BINDINGS = [
-        Binding("e", "edit", "edit the file", id="settings.edit",
-                tooltip="Open the file in your editor, and use what it says then"),
-        Binding("i", "make", "make the file", id="settings.make",
-                tooltip="Make the file of settings, with all it may say as comments"),
-        Binding("s", "keys(False)", "settings", id="settings.settings",
-                tooltip="Show what is set, and what holds where nothing is"),
-        Binding("d", "keys(True)", "all keys", id="settings.keys",
-                tooltip="Show the keys of every screen, with the ids to set them by"),
-        Binding("r", "refresh", "read again", id="settings.refresh",
-                tooltip="Read the file again"),
-        Binding("y", "copy", "copy", id="settings.copy",
-                tooltip="Copy the line under the cursor as it stands in the file"),
-        Binding("tab,shift+tab", "pane", "other pane", id="settings.pane",
-                tooltip="Between the settings and the themes"),
-        Binding("escape", "back", "back", id="settings.back",
-                tooltip="Back to where you were"),
+        bind("e", "edit", id="settings.edit", label="edit the file",
+             tooltip="Open the file in your editor, then apply it; make it where there is none"),
+        bind("v", "keys", id="settings.keys", label="settings or keys",
+             tooltip="Show the keys of every screen with their ids, or the settings again"),
+        bind("^r", "refresh", id="settings.refresh", tooltip="Read the file again"),
+        bind("y", "copy", id="settings.copy",
+             tooltip="Copy the line under the cursor as it stands in the file"),
+        *pane_keys("settings", "Switch between the settings and the themes"),
+        bind("esc", "back", id="settings.back", tooltip="Back to where you were"),
     ]  # fmt: skip
 
     view: reactive[SettingsView] = reactive(EMPTY, repaint=False)
@@ -269,12 +262,6 @@ class SettingsScreen(ArcScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         match action:
-            case "edit":
-                return self.view.exists
-            case "make":
-                return not self.view.exists
-            case "keys":
-                return parameters != (self.all_keys,)
             case _:
                 return True
 
@@ -307,22 +294,18 @@ class SettingsScreen(ArcScreen):
         self.say(f"{event.name} until you quit. {copies} copies the setting that keeps it")
         self._build()
 
-    def action_keys(self, every: bool) -> None:
-        self.all_keys = every
+    def action_keys(self) -> None:
+        self.all_keys = not self.all_keys
 
     def action_edit(self) -> None:
+        """Edit the file of settings; where there is none, one with all it may say as comments."""
         try:
+            if not self.view.exists:
+                make(config_file())
             edit_file(self.app, config_file())
         except ArcError as error:
             self.show_error(error)
         self.action_refresh()
-
-    def action_make(self) -> None:
-        try:
-            make(config_file())
-        except ArcError as error:
-            self.show_error(error)
-        self._build()
 
     def action_refresh(self) -> None:
         """What the file says now, unless it cannot be used: then all stays as it was."""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.binding import Binding
 from textual.containers import Vertical
 from textual.getters import query_one
 from textual.message import Message
@@ -18,6 +17,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from arc_tui.ui import format
+from arc_tui.ui.bindings import bind
 from arc_tui.ui.format import fit
 from arc_tui.ui.keys import key_of
 from arc_tui.ui.list import RowList
@@ -143,13 +143,13 @@ class OriginsBox(ModalScreen[int | None]):
     """The values of a step; enter goes to the step that first held the one under the cursor."""
 
     CSS_PATH = "origins_box.tcss"
-    HELP = "where from"
+    HELP = "origins"
 
     BINDINGS = [
-        Binding("enter", "jump", "go there", id="origins.jump",
-                tooltip="Go to the step that first showed the value"),
-        Binding("escape,p", "leave", "close", id="origins.leave",
-                tooltip="Back to where you were"),
+        bind("enter", "jump", id="origins.jump", label="go there",
+             tooltip="Go to the step where the value first appeared"),
+        bind("esc", "leave", id="origins.leave", label="close", tooltip="Close"),
+        bind("p", "leave", id="origins.close", show=False, tooltip="Close"),
     ]  # fmt: skip
 
     rows = query_one(ValueList)

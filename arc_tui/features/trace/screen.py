@@ -8,6 +8,7 @@ whole run can tell of a step follows when its reasons are looked at.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,8 +46,10 @@ from arc_tui.features.trace.tagging import ReviewQueue, Tagging
 from arc_tui.navigation import (
     OpenBisect,
     OpenBisectSteps,
+    OpenCalibration,
     OpenCompare,
     OpenCost,
+    OpenFailures,
     OpenFreeReplay,
     OpenProbes,
     OpenReplay,
@@ -55,7 +58,7 @@ from arc_tui.navigation import (
 from arc_tui.ui.dialogs import PromptLine
 from arc_tui.ui.keys import KeyBar
 from arc_tui.ui.page import LinkedPage
-from arc_tui.ui.screen import Watching
+from arc_tui.ui.screen import ViewSwitch, Watching
 from arc_tui.views.step import EMPTY, StepView, build_step
 from arc_tui.views.trace import (
     EMPTY_TRACE,
@@ -103,7 +106,6 @@ class TraceScreen(Watching):
     page = query_one(LinkedPage)
     find_line = query_one("#find-line", PromptLine)
     filter_line = query_one("#filter-line", PromptLine)
-    number_line = query_one("#number-line", PromptLine)
 
     @dataclass
     class Loaded(Message):
@@ -159,7 +161,6 @@ class TraceScreen(Watching):
             )
         yield PromptLine("find ", "a text in labels, messages, calls and results", id="find-line")
         yield PromptLine("filter ", FILTER_HINT, id="filter-line")
-        yield PromptLine("step ", "12, or +5 or -5 from here", id="number-line")
         yield KeyBar()
 
     def on_mount(self) -> None:
@@ -342,22 +343,17 @@ class TraceScreen(Watching):
             self._go_to(step)
             self.refresh_bindings()
 
-    def action_number(self) -> None:
-        self.number_line.line.value = ""
-        self.number_line.open()
-
-    @on(PromptLine.Changed, "#number-line")
-    def _check_number(self, event: PromptLine.Changed) -> None:
-        known = self._read_number(event.words) is not None
-        event.prompt.refusal = "" if known else number_hint(len(self.view.steps))
-
-    @on(PromptLine.Closed, "#number-line")
-    def _go_to_number(self, event: PromptLine.Closed) -> None:
-        self.spans.focus()
-        self.go_to(self._read_number(event.words) if event.words else None)
-
-    def _read_number(self, typed: str) -> int | None:
+    @override
+    def find_step(self, typed: str) -> int | None:
         return step_number(typed, self.spans.step, len(self.view.steps))
+
+    @override
+    def step_hint(self) -> str:
+        return number_hint(len(self.view.steps))
+
+    @override
+    def show_step(self, step: int) -> None:
+        self.go_to(step)
 
     # --- the filter of the tree
 
@@ -491,9 +487,6 @@ class TraceScreen(Watching):
     def action_turn_blind(self) -> None:
         self.queue.turn_blind()
 
-    def action_skip(self) -> None:
-        self.queue.skip()
-
     def on_review_queue_revealed(self) -> None:
         """The blind mark is kept: show the run as it is, and what others say."""
         self._show(self._whole)
@@ -531,6 +524,12 @@ class TraceScreen(Watching):
 
     def action_money(self) -> None:
         self.post_message(OpenCost(self.trace))
+
+    def action_failures(self) -> None:
+        self.post_message(OpenFailures())
+
+    def action_calibration(self) -> None:
+        self.post_message(OpenCalibration())
 
     def action_copy(self) -> None:
         self.copies.copy(self.detail)
@@ -575,6 +574,13 @@ class TraceScreen(Watching):
 
     def action_turn(self, pages: int) -> None:
         self.tab = (self.tab + pages) % len(NAMES)
+
+    @override
+    def view_switches(self) -> Sequence[ViewSwitch]:
+        return (
+            ViewSwitch("axis", "time axis", "draw the lanes over time, or over steps"),
+            ViewSwitch("whose(1)", "score source", "scores of one source, or the best of all"),
+        )
 
     def action_zoom(self, direction: int) -> None:
         self.lanes.change_zoom(direction)

@@ -11,12 +11,12 @@ from collections.abc import Collection, Iterable
 from rich.style import Style
 from rich.text import Text
 from textual import events
-from textual.binding import Binding
 from textual.message import Message
 from textual.reactive import reactive
 
 from arc_tui.features.trace.search import filter_branches
 from arc_tui.ui import format
+from arc_tui.ui.bindings import bind
 from arc_tui.ui.format import fit
 from arc_tui.ui.keys import key_of
 from arc_tui.ui.list import RowList
@@ -50,10 +50,12 @@ class SpanTree(RowList):
     }
 
     BINDINGS = [
-        Binding("space", "fold", "fold", id="tree.fold", show=False,
-                tooltip="Fold or unfold what hangs below the row"),
-        Binding("enter", "choose", "detail", id="tree.detail",
-                tooltip="Go to the detail of the step"),
+        bind("h", "fold", id="tree.fold", show=False,
+             tooltip="Fold what is below the row, else go to the row that it belongs to"),
+        bind("l", "unfold", id="tree.unfold", show=False,
+             tooltip="Unfold what is below the row, else go to the first row below it"),
+        bind("enter", "choose", id="tree.detail", label="detail",
+             tooltip="Go to the detail of the step"),
     ]  # fmt: skip
 
     view: reactive[TraceView] = reactive(EMPTY_TRACE, repaint=False)
@@ -241,18 +243,31 @@ class SpanTree(RowList):
         self._unfolded.add(branch.id)
 
     def action_fold(self) -> None:
-        """Fold or unfold the row; a row with nothing below it folds the one it hangs from."""
+        """Fold what is below the row; a row with nothing open below it goes to its parent."""
         if self.cursor >= len(self._rows):
             return
         row = self._rows[self.cursor]
-        if row.open is None:
+        if row.open:
+            self._toggle_fold(row)
+        else:
             above = (i for i in range(self.cursor, -1, -1) if self._rows[i].depth < row.depth)
             self.cursor = next(above, self.cursor)
-            row = self._rows[self.cursor]
+
+    def action_unfold(self) -> None:
+        """Unfold what is below the row; where that is open already, go to the first of it."""
+        if self.cursor >= len(self._rows):
+            return
+        row = self._rows[self.cursor]
+        if row.open is False:
+            self._toggle_fold(row)
+        elif row.open:
+            self.cursor += 1
+
+    def _toggle_fold(self, row: TreeRow) -> None:
         if row.open:
             self._unfolded.discard(row.branch.id)
             self._folded.add(row.branch.id)
-        elif row.open is False:
+        else:
             self._open(row.branch)
         self._list_rows()
         self._post_step()
@@ -267,7 +282,7 @@ class SpanTree(RowList):
         self.cursor = index
         arrow = NUMBER + len(indent(self._rows[index], "│ "))
         if self._rows[index].open is not None and event.x - self.gutter.left - arrow in (0, 1):
-            self.action_fold()
+            self._toggle_fold(self._rows[index])
         elif event.chain == 2:
             self.action_choose()
 

@@ -22,6 +22,7 @@ from textual.widgets import Input, Static
 from typing_extensions import override
 
 from arc_tui.ui import format
+from arc_tui.ui.bindings import bind, choice
 from arc_tui.ui.format import fit, spread
 from arc_tui.ui.keys import key_of
 from arc_tui.ui.styles import KEY_CAP, StyledWidget
@@ -323,28 +324,25 @@ class TagPicker(ModalScreen[Choice | NothingWrong | None]):
                     show=False, tooltip=entry.definition)
             for entry in CLASSES
         ),
-        Binding("n", "clear", "nothing wrong", id="tag.nothing", show=False,
-                tooltip="Say of the whole run that nothing is wrong with it"),
-        Binding("f", "fault", "whose doing", id="tag.fault", show=False,
-                tooltip="Whose doing it was: the agent's, the user's, the harness's, the check's"),
-        Binding("enter", "accept", "accept the suggestion", id="tag.accept", show=False,
-                tooltip="Tag the step with the suggestion that is chosen, evidence included"),
-        Binding("down", "choose(1)", "next suggestion", id="tag.next", show=False,
-                tooltip="Choose the next suggestion"),
-        Binding("up", "choose(-1)", "suggestion before", id="tag.before", show=False,
-                tooltip="Choose the suggestion before"),
+        bind("-", "clear", id="tag.nothing", show=False,
+             tooltip="Mark the whole run as clean"),
+        bind("W", "fault", id="tag.fault", show=False,
+             tooltip="Change the attribution: agent, user, environment, grader"),
+        bind("enter", "accept", id="tag.accept", show=False,
+             tooltip="Tag the step with the selected suggestion, evidence included"),
+        bind("j", "choose(1)", id="tag.next", show=False, tooltip="Select the next suggestion"),
+        bind("k", "choose(-1)", id="tag.before", show=False,
+             tooltip="Select the previous suggestion"),
         *(
-            Binding(str(place), f"choose_at({place - 1})", f"suggestion {place}",
-                    id=f"tag.suggestion_{place}", show=False,
-                    tooltip=f"Choose suggestion {place}")
+            choice(place, f"choose_at({place - 1})", f"suggestion {place}",
+                   id=f"tag.suggestion_{place}", tooltip=f"Select suggestion {place}")
             for place in range(1, 10)
         ),
-        Binding("space", "signs", "signs or fixes", id="tag.signs", show=False,
-                tooltip="Show what each class looks like, or what to try first"),
-        Binding("tab", "note", "write a note", id="tag.note", show=False,
-                tooltip="Write a note to keep with the tag, then choose a letter"),
-        Binding("escape", "leave", "no tag", id="tag.leave", show=False,
-                tooltip="Close without a tag"),
+        bind("v", "signs", id="tag.signs", show=False,
+             tooltip="Show the signs of each class, or what to try first"),
+        bind("tab", "note", id="tag.note", show=False,
+             tooltip="Write a note to save with the tag, then choose a letter"),
+        bind("esc", "leave", id="tag.leave", show=False, tooltip="Close without a tag"),
     ]  # fmt: skip
 
     AUTO_FOCUS = ""
@@ -491,7 +489,7 @@ def sub_labels() -> Text:
     return Text("   ".join(f"{place} {label}" for place, label in enumerate(SUB_LABELS, 1)))
 
 
-TAG, NONE, SKIP = "trace.tag", "queue.clear", "queue.skip"
+TAG, NONE, SKIP = "trace.tag", "queue.clear", "queue.walk"
 UNDO, TURN, LEAVE = "trace.undo", "queue.blind", "trace.back"
 """The ids of the keys that go on."""
 
