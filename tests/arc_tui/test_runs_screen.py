@@ -169,7 +169,7 @@ async def test_who_sorts_from_the_top_sees_what_comes_first(db: Path) -> None:
         screen.arrangement = Arrangement(order="steps")
         await settle(pilot)
         assert screen.table.cursor == 0
-        await pilot.press("s", "s")
+        await pilot.press("S", "S")
         await settle(pilot)
         assert screen.arrangement.order == "duration_ns"
         assert screen.table.cursor == 0
@@ -193,7 +193,7 @@ async def test_v_shows_other_columns(db: Path) -> None:
 
 async def test_sorted_by_outcome_the_failed_are_first_and_the_unknown_last(db: Path) -> None:
     async with opened(db) as (pilot, screen):
-        await pilot.press("s")
+        await pilot.press("S")
         await settle(pilot)
         assert "sorted by outcome" in rows(pilot.app)[1]
         marks = [line[2:4].strip() for line in rows(pilot.app)[3:9]]
