@@ -84,7 +84,7 @@ ROWS = (
     Row("langfuse/seeder/*.json", "langfuse"),
     no("langfuse/chatml/autogen-*.chatml.json", "cases of a renderer: no list of messages"),
     no("langfuse/chatml/llamaindex-*.chatml.json", "cases of a renderer: no list of messages"),
-    Row("langfuse/chatml/*.chatml.json", "chat", refusal="holds no list of messages with roles"),
+    Row("langfuse/chatml/*.chatml.json", "chat", refusal="contains no list of messages with roles"),
     Row("mini_swe_agent/*.traj.json", "mini-swe-agent"),
     Row("openclaw/*.jsonl", "openclaw"),
     Row("openhands/*.jsonl", "openhands"),

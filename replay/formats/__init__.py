@@ -86,7 +86,7 @@ def named(name: str) -> Format:
     """The format of that name. Raises BadTrace with the known names."""
     known = {found.NAME: found for found in formats()}
     if name not in known:
-        raise BadTrace("--format", "", f"no format {name!r}", f"known: {', '.join(known)}")
+        raise BadTrace("--format", "", f"unknown format '{name}'", f"known: {', '.join(known)}")
     return known[name]
 
 
@@ -114,9 +114,9 @@ def _unclaimed(head: Head) -> str:
     if not head.data.strip():
         return "is empty"
     if b"\0" in head.data[:4096]:
-        return "is binary and no archive that arc knows"
+        return "is binary and not a known archive"
     known = ", ".join(found.NAME for found in formats())
-    return f"is in no format that arc knows ({known})"
+    return f"is not in a known format ({known})"
 
 
 def part_of(path: Path) -> Path | None:

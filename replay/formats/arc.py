@@ -182,14 +182,14 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
         try:
             value = decoder.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise BadTrace(source.display, f"line {number}", f"is no arc/1: {error}") from error
+            raise BadTrace(source.display, f"line {number}", f"is not arc/1: {error}") from error
         if _LONG.search(line) and _beyond(value):
-            raise BadTrace(source.display, f"line {number}", "holds a number beyond all measure")
+            raise BadTrace(source.display, f"line {number}", "contains a number out of range")
         if isinstance(value, TraceLine):
             _check_version(value, source, number)
             pool = _Pool(value.header)
         elif pool is None:
-            raise BadTrace(source.display, f"line {number}", "comes before any trace was opened")
+            raise BadTrace(source.display, f"line {number}", "precedes the first trace")
         elif isinstance(value, EndLine):
             tally.counts["traces"] += 1
             tally.counts["spans"] += len(pool.spans)
@@ -202,7 +202,7 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
                 raise BadTrace(
                     source.display,
                     f"line {number}",
-                    f"refers to {error}, which stands nowhere before",
+                    f"refers to {error}, which does not occur before it",
                 ) from error
     if pool is not None:
         raise BadTrace(source.display, "end", "the last trace is not closed by an `end` line")

@@ -95,7 +95,7 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
     for index, chat in enumerate(_chats(source, tally)):
         messages = _messages(chat)
         if messages is None:
-            tally.problem(f"item {index}", "is no list of messages")
+            tally.problem(f"item {index}", "is not a list of messages")
             continue
         found += 1
         tally.counts["traces"] += 1
@@ -119,7 +119,7 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
         )
         yield Batch(header=header, spans=spans, last=True)
     if not found:
-        raise BadTrace(source.display, "", "holds no list of messages with roles")
+        raise BadTrace(source.display, "", "contains no list of messages with roles")
 
 
 def _chats(source: Source, tally: Tally) -> Iterator[Json]:

@@ -219,9 +219,9 @@ def _why(error: Exception) -> str:
     if "interrupted" in said:
         return "takes more work than a file of its size is worth"
     if isinstance(error, UnicodeError):
-        return "is no whole SQLite database: its schema is no text"
+        return "is not a complete SQLite database: its schema is no text"
     if "not a database" in said or "malformed" in said:
-        return f"is no whole SQLite database: {said}"
+        return f"is not a complete SQLite database: {said}"
     return f"cannot be read as an SQLite database: {said}"
 
 

@@ -64,7 +64,7 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
         groups.add(trace, {"sort": sort, "row": record})
         found = True
     if not found:
-        raise BadTrace(source.display, "", "holds no trace and no observation with an id")
+        raise BadTrace(source.display, "", "contains no trace and no observation with an id")
     for name, held in groups.taken():
         yield _batch(name, held, source.display, tally)
 

@@ -51,7 +51,7 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
         groups.add(trace, run)
         found = True
     if not found:
-        raise BadTrace(source.display, "", "holds no run with an id")
+        raise BadTrace(source.display, "", "contains no run with an id")
     for name, held in groups.taken():
         yield _batch(name, held, feedback, source.display, tally)
 

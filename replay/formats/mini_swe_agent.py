@@ -68,11 +68,11 @@ def sniff(head: Head) -> bool:
 
 
 def read(source: Source, tally: Tally) -> Iterator[Batch]:
-    """The one trace of a file. Raises BadTrace where it holds no list of messages."""
+    """The one trace of a file. Raises BadTrace where it contains no list of messages."""
     document = source.document()
     raw = document if isinstance(document, dict) else {"messages": document}
     if not isinstance(raw.get("messages"), list):
-        raise BadTrace(source.display, "", "holds no list of `messages`")
+        raise BadTrace(source.display, "", "contains no list of `messages`")
     for name in raw.keys() - _FIELDS:
         tally.unknown[name] += 1
     records = [*_records(raw["messages"], tally)]

@@ -73,12 +73,12 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
             if name is None or not isinstance(data.get("spans"), list):
                 tally.problem(where, "is no trace with an id and spans")
             elif name in found:
-                tally.problem(where, f"trace {name} stands in the file twice; it is read once")
+                tally.problem(where, f"trace {name} occurs twice in the file; read once")
             else:
                 found.add(name)
                 yield _batch(name, info, data["spans"], source.display, tally)
     if not found:
-        raise BadTrace(source.display, "", "holds no trace with an id and spans")
+        raise BadTrace(source.display, "", "contains no trace with an id and spans")
 
 
 def _batch(name: str, info: dict[str, Any], given: list[Json], path: str, tally: Tally) -> Batch:

@@ -64,7 +64,7 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
             for name in record.keys() - _READ:
                 tally.unknown[f"{kind} {name}"] += 1
     if not found:
-        raise BadTrace(source.display, "", "holds no trace and no span of the Agents SDK")
+        raise BadTrace(source.display, "", "contains no trace and no span of the Agents SDK")
     for name, held in groups.taken():
         yield _batch(name, held, source.display, tally)
 

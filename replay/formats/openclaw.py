@@ -82,7 +82,7 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
     """One trace. Raises BadTrace where no entry is a message."""
     found = entries(source.records(tally), tally)
     if not any(entry.kind == MESSAGE for entry in found):
-        raise BadTrace(source.display, "", "holds no message of an OpenClaw session")
+        raise BadTrace(source.display, "", "contains no message of an OpenClaw session")
     about = _about(source, found)
     name = word(about.get("id")) or derived_id(NAME, *(entry.record for entry in found[:5]))
     tally.counts["sessions"] += 1

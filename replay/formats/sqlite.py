@@ -59,7 +59,7 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
         if (now.st_mtime_ns, now.st_size) != (before.st_mtime_ns, before.st_size):
             tally.problem("file", "was written to while it was read; import it again")
     if not found:
-        raise BadTrace(source.display, "", "holds no run of a model")
+        raise BadTrace(source.display, "", "contains no run of a model")
 
 
 def _tool(tables: Collection[str]) -> _Tool | None:
@@ -68,4 +68,4 @@ def _tool(tables: Collection[str]) -> _Tool | None:
 
 def _whose(tables: Collection[str]) -> str:
     shown = ", ".join(sorted(tables)[:_SHOWN]) + (", …" if len(tables) > _SHOWN else "")
-    return f"is an SQLite database of no tool that arc knows (its tables: {shown or 'none'})"
+    return f"is an SQLite database of an unknown tool (its tables: {shown or 'none'})"

@@ -222,7 +222,7 @@ class Simulation(Struct, frozen=True, kw_only=True, eq=False):
 
 
 def simulations(source: Source, tally: Tally) -> tuple[Setting, Iterator[Simulation]]:
-    """The setting and the simulations. Raises BadTrace where the source holds no results."""
+    """The setting and the simulations. Raises BadTrace where the source contains no results."""
     data = source.read()
     try:
         document = msgspec.json.decode(data, type=_Document)
@@ -247,7 +247,7 @@ def _plain(raw: Json, source: Source, tally: Tally) -> tuple[Setting, Iterator[S
         return setting, _objects(enumerate(whole["simulations"]), tally)
     if "task_id" in whole and ("messages" in whole or "termination_reason" in whole):
         return Setting(), iter((Simulation(raw=whole, where="simulation"),))
-    raise BadTrace(source.display, "", "holds no list of `simulations` and is none itself")
+    raise BadTrace(source.display, "", "contains no list of `simulations` and is none itself")
 
 
 def _setting(info: Json, tasks: Json) -> Setting:
@@ -294,7 +294,7 @@ def _results_file(source: Source, tally: Tally) -> Iterator[Simulation]:
     """The simulations of the folder. Raises BadTrace where there is none."""
     folder = _folder(source)
     if folder is None:
-        raise BadTrace(source.display, "", f"holds no simulations, and no folder `{FOLDER}`")
+        raise BadTrace(source.display, "", f"contains no simulations, and no folder `{FOLDER}`")
     for path in sorted(folder.glob("*.json")):
         try:
             raw = Source(path).document()

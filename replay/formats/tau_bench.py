@@ -33,7 +33,7 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
     document = source.document()
     runs = document if isinstance(document, list) else [document]
     if not any(isinstance(run, dict) and "traj" in run for run in runs):
-        raise BadTrace(source.display, "", "holds no run with a `traj`")
+        raise BadTrace(source.display, "", "contains no run with a `traj`")
     for index, run in enumerate(runs):
         if not isinstance(run, dict):
             tally.problem(f"run {index}", "is not an object")

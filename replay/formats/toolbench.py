@@ -60,11 +60,11 @@ def sniff(head: Head) -> bool:
 
 
 def read(source: Source, tally: Tally) -> Iterator[Batch]:
-    """One trace a query. Raises BadTrace where the document holds no answer by query id."""
+    """One trace a query. Raises BadTrace where the document contains no answer by query id."""
     document = source.document()
     runs = document if isinstance(document, dict) else {}
     if not any(isinstance(run, dict) and "answer" in run for run in runs.values()):
-        raise BadTrace(source.display, "", "holds no `answer` under a query id")
+        raise BadTrace(source.display, "", "contains no `answer` under a query id")
     for item, run in runs.items():
         if not isinstance(run, dict) or not isinstance(run.get("answer"), dict):
             tally.problem(f"#{item}", "has no answer")

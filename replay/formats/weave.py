@@ -59,7 +59,7 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
                 groups.add(trace or name, record)
                 found = True
     if not found:
-        raise BadTrace(source.display, "", "holds no call with an id")
+        raise BadTrace(source.display, "", "contains no call with an id")
     for name, held in groups.taken():
         yield _batch(name, held, source.display, tally)
 

@@ -41,10 +41,10 @@ def sniff(head: Head) -> bool:
 
 
 def read(source: Source, tally: Tally) -> Iterator[Batch]:
-    """The one chat of the file. Raises BadTrace where it holds no `history`."""
+    """The one chat of the file. Raises BadTrace where it contains no `history`."""
     chat = source.document()
     if not isinstance(chat, dict) or not isinstance(chat.get("history"), list):
-        raise BadTrace(source.display, "", "holds no `history` of messages")
+        raise BadTrace(source.display, "", "contains no `history` of messages")
     for name in chat.keys() - _FIELDS:
         tally.unknown[name] += 1
     tally.counts["traces"] += 1

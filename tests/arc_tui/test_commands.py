@@ -328,7 +328,7 @@ def test_a_word_that_is_nothing_gets_a_hint(tmp_path: Path) -> None:
     [
         (["show", "nothing"], "No runs yet. Try: arc import PATH"),
         (["import", "absent.json"], "absent.json: cannot be read: no such file"),
-        (["import", "--format", "xml", "x"], "no format 'xml'"),
+        (["import", "--format", "xml", "x"], "unknown format 'xml'"),
         (["tag", "add", "last", "0", "sloop"], "no trace 'last'"),
         (["open", "x"], "the app needs a terminal"),
         (["ls", "--nope"], "No such option"),

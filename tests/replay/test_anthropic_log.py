@@ -585,7 +585,7 @@ def test_a_broken_line_is_told_and_the_others_are_read(tmp_path: Path) -> None:
 
 
 def test_a_file_without_a_call_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadTrace, match="holds no call of the Messages API"):
+    with pytest.raises(BadTrace, match="contains no call of the Messages API"):
         log(tmp_path, {"request": {"x": 1}}, {})
 
 

@@ -868,7 +868,7 @@ def test_a_stream_is_the_same_run_at_every_line_of_its_growth(tmp_path: Path) ->
 def test_a_file_without_a_message_of_a_session_is_refused(
     tmp_path: Path, lines: list[Json]
 ) -> None:
-    with pytest.raises(BadTrace, match="holds no message"):
+    with pytest.raises(BadTrace, match="contains no message"):
         imported(written(tmp_path / "f.jsonl", lines))
 
 

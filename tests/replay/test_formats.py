@@ -62,7 +62,7 @@ def test_arc_1_is_read_as_it_was_written(tmp_path: Path) -> None:
     [
         (lambda text: text.replace(b"arc/1", b"arc/2"), "this arc reads arc/1"),
         (lambda text: text.replace(b'"kind":"end"', b'"kind":"end","x":1'), "unknown field"),
-        (lambda text: text[:-20], "not closed|no arc/1"),
+        (lambda text: text[:-20], "not closed|not arc/1"),
         (lambda text: re.sub(rb'"context":\d+', b'"context":99', text), "refers to"),
     ],
 )
@@ -196,8 +196,8 @@ def test_compressed_files_and_standard_names_do_not_matter(tmp_path: Path) -> No
         (b"", "is empty"),
         (b"  \n ", "is empty"),
         (b"\x00\x01\x02\x03" * 50, "is binary"),
-        (b"hello there", "in no format that arc knows"),
-        (b'{"a": 1}', "in no format that arc knows"),
+        (b"hello there", "not in a known format"),
+        (b'{"a": 1}', "not in a known format"),
         (json.dumps(CHAT).encode()[:-40], "ends too early"),
         (gzip.compress(json.dumps(CHAT).encode() * 200)[:-30], "ends before its end|decompressed"),
     ],
@@ -279,7 +279,7 @@ def test_task_from_reads_the_path(tmp_path: Path) -> None:
     path = written(tmp_path / "shop-7" / "t2.json", CHAT)
     (one,), _ = load(path, task_from=r"(?P<task>shop-\d+)/t(?P<trial>\d)")
     assert (one.header.task, one.header.trial) == ("shop-7", "2")
-    with pytest.raises(BadTrace, match="no regular expression"):
+    with pytest.raises(BadTrace, match="not a regular expression"):
         load(path, task_from="(")
 
 

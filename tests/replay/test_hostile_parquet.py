@@ -85,7 +85,7 @@ def table(path: Path, columns: list[bytes], *, children: int | None = None, rows
 
 def test_a_footer_that_is_written_here_is_read(tmp_path: Path) -> None:
     path = table(tmp_path / "x.parquet", [leaf("attributes.a")])
-    assert refused(path) == "x: holds no span with an id and a trace id"
+    assert refused(path) == "x: contains no span with an id and a trace id"
 
 
 @pytest.mark.parametrize("depth", [1_000, 100_000])
@@ -100,13 +100,13 @@ def test_more_columns_than_a_table_of_spans_has_are_a_sentence(
 ) -> None:
     found = [leaf(f"attributes.{at}") for at in range(columns)]
     said = refused(table(tmp_path / "x.parquet", found))
-    assert said == "x: is no table of spans: it has more than 4000 columns"
+    assert said == "x: is not a table of spans: it has more than 4000 columns"
 
 
 def test_a_million_columns_are_refused_by_the_length_of_their_footer(tmp_path: Path) -> None:
     found = [leaf("attributes.a")] * 1_000_000
     said = refused(table(tmp_path / "x.parquet", found))
-    assert said == "x: is no table of spans: its footer is larger than 16 MiB"
+    assert said == "x: is not a table of spans: its footer is larger than 16 MiB"
 
 
 @pytest.mark.parametrize("children", [2**31 - 1, -5, 0, 1, 3])

@@ -197,7 +197,7 @@ def test_a_view_without_end_in_the_place_of_a_table_is_never_asked(tmp_path: Pat
     )
     assert "CREATE VIEW" in schema
     path = made(tmp_path / "x.db", schema, [trace(1, "t1"), span("a", "AGENT", None, 0)])
-    with pytest.raises(BadTrace, match="of no tool that arc knows"):
+    with pytest.raises(BadTrace, match="of an unknown tool"):
         list(load(Source(path), Tally(), format=sqlite))
 
 

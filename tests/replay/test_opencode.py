@@ -365,7 +365,7 @@ def test_a_view_in_a_table_s_name_is_not_read(tmp_path: Path) -> None:
 def test_a_database_cut_short_is_refused_with_a_sentence(keep: int, tmp_path: Path) -> None:
     path = database(tmp_path / "x.db", (session(), TALK))
     path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(BadTrace, match=r"no whole SQLite|cannot be read|has no table"):
+    with pytest.raises(BadTrace, match=r"not a complete SQLite|cannot be read|has no table"):
         list(load(Source(path), Tally(), format=opencode))
 
 

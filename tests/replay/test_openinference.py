@@ -305,7 +305,7 @@ def test_traces_of_one_file_are_told_apart_by_their_ids(tmp_path: Path) -> None:
 def test_a_document_without_spans_is_refused(document: Any, tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text(json.dumps(document))
-    with pytest.raises(BadTrace, match="holds no span"):
+    with pytest.raises(BadTrace, match="contains no span"):
         list(load(Source(path), Tally(), format=openinference))
 
 

@@ -303,7 +303,7 @@ def test_a_span_sent_twice_is_read_once(tmp_path: Path) -> None:
     written(path, spans(AGENT, FIRST), spans(FIRST, RUN))
     (batch,), tally = read(path)
     assert len(models(batch)) == 1
-    assert [each.why for each in tally.problems] == ["stands in the file twice; it is read once"]
+    assert [each.why for each in tally.problems] == ["occurs twice in the file; read once"]
 
 
 # --- errors, scores, labels

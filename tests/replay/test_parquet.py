@@ -128,7 +128,7 @@ def test_a_table_of_something_else_is_told_so(tmp_path: Path) -> None:
     path = written(tmp_path / "x.parquet", "1 AS a, 2 AS b")
     assert sniff(Source(path)) is None
     with pytest.raises(
-        BadTrace, match=r"is no table of spans: it has no columns context\.trace_id"
+        BadTrace, match=r"is not a table of spans: it has no columns context\.trace_id"
     ):
         list(load(Source(path), Tally(), format=openinference))
 

@@ -70,12 +70,12 @@ def test_a_file_is_claimed_whose_tables_stand_far_in(tmp_path: Path) -> None:
 
 def test_a_database_of_another_program_is_told_so(tmp_path: Path) -> None:
     path = made(tmp_path / "x.db", "CREATE TABLE moz_places (id INTEGER)")
-    with pytest.raises(BadTrace, match=r"of no tool that arc knows \(its tables: moz_places\)"):
+    with pytest.raises(BadTrace, match=r"of an unknown tool \(its tables: moz_places\)"):
         list(load(Source(path), Tally(), format=sqlite))
 
 
 def test_a_database_without_runs_says_so(tmp_path: Path) -> None:
-    with pytest.raises(BadTrace, match="holds no run of a model"):
+    with pytest.raises(BadTrace, match="contains no run of a model"):
         read(made(tmp_path / "phoenix.db", PHOENIX))
 
 

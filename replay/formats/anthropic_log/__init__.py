@@ -51,13 +51,13 @@ def sniff(head: Head) -> bool:
 
 
 def read(source: Source, tally: Tally) -> Iterator[Batch]:
-    """One trace a run. Raises BadTrace where the source holds no call."""
+    """One trace a run. Raises BadTrace where the source contains no call."""
     found = exchanges.records(source)
     links = Links()
     for number, line in found:
         _linked(found, number, line, links, source, tally)
     if not links.calls:
-        raise BadTrace(source.display, "", "holds no call of the Messages API")
+        raise BadTrace(source.display, "", "contains no call of the Messages API")
     yield from _batches(runs(links.calls), links.calls, found, source, tally)
 
 

@@ -452,7 +452,7 @@ def _exchange(number: int, line: bytes, path: str, where: str) -> Exchange | Non
     value = obj(msgspec.json.decode(line))
     given = answered(value)
     if given.message is None and given.error is None:
-        raise BadTrace(path, where, "holds no call of the Messages API")
+        raise BadTrace(path, where, "contains no call of the Messages API")
     return Exchange(number=number, answer=given)
 
 

@@ -48,7 +48,7 @@ def part_of(path: Path) -> Path | None:
 
 
 def read(source: Source, tally: Tally) -> Iterator[Batch]:
-    """The one trace of a file. Raises BadTrace where it holds no trajectory."""
+    """The one trace of a file. Raises BadTrace where it contains no trajectory."""
     family = Family(source, tally)
     main = family.main
     root = _source_id(main)

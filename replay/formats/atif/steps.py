@@ -136,7 +136,7 @@ def _entry(step: dict[str, Any], where: str, place: Place, tally: Tally) -> Entr
     at, observation = step.get("timestamp"), obj(step.get("observation"))
     at_ns = ns(at)
     if at is not None and at_ns is None:
-        tally.problem(where, f"has the timestamp {at!r}, which is no time")
+        tally.problem(where, f"has the timestamp {at!r}, which is not a time")
     calls = _objects(step.get("tool_calls"), f"{where} tool_calls", tally)
     tally.counts["tool_calls"] += len(calls)
     return Entry(

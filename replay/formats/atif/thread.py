@@ -143,7 +143,7 @@ class Family:
             self._tally.problem(f"{name}: {error.where}", error.why)
             return None
         if not _is_trajectory(raw):
-            self._tally.problem(name, "holds no ATIF trajectory")
+            self._tally.problem(name, "contains no ATIF trajectory")
             return None
         found = _document(raw, path.name)
         self._adopt(found)
@@ -182,7 +182,7 @@ def _trajectories(source: Source) -> list[Document]:
         return [_document(raw, source.name)]
     bundled = {name: each for name, each in obj(raw).items() if _is_trajectory(each)}
     if not bundled:
-        why = "has no list of steps" if obj(raw).get("schema_version") else "is no trajectory"
+        why = "has no list of steps" if obj(raw).get("schema_version") else "is not a trajectory"
         raise BadTrace(source.display, "", why)
     first = "parent" if "parent" in bundled else next(iter(bundled))
     return [
@@ -359,7 +359,7 @@ class SpanBuilder:
         instead = follower[0] if follower and given_up(turn, follower) else None
         if instead is not None:
             told = structs.replace(told, extra={**told.extra, "given_up_for": instead.place.span})
-            self._tally.problem(turn[0].where, f"was given up for the answer at {instead.where}")
+            self._tally.problem(turn[0].where, f"response superseded at {instead.where}")
         thread.request = self._request(turn[0])
         thread.add_model_call(answer_message(turn), told)
         for entry in turn:

@@ -74,7 +74,7 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
         agents = [agent for agent in files if agent.session == name]
         yield _trace(name, own, agents, summaries, source, tally)
     if not found:
-        raise BadTrace(source.display, "", "holds no message of a Claude Code session")
+        raise BadTrace(source.display, "", "contains no message of a Claude Code session")
 
 
 def _in_file(source: Source, tally: Tally) -> dict[str, list[Line]]:

@@ -256,7 +256,7 @@ def _read(path: Path, source: Source, tally: Tally) -> Agent | None:
         own.problem(error.where, error.why)
         return None
     if not found:
-        own.problem("start", "holds no line")
+        own.problem("start", "contains no line")
         return None
     meta = _meta(path.with_name(f"{stem}.meta.json"), own)
     return Agent(

@@ -67,7 +67,7 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
     own = list(read_lines(source, tally))
     about = _about(own, tally)
     if not any(line.kind == ITEM for line in own):
-        raise BadTrace(source.display, "", "holds no item of a Codex session")
+        raise BadTrace(source.display, "", "contains no item of a Codex session")
     meta = about.payload if about is not None else {}
     name = word(meta.get("id")) or derived_id(NAME, *(line.payload for line in own[:5]))
     tally.counts["sessions"] += 1

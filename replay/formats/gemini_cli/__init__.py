@@ -63,10 +63,10 @@ def part_of(path: Path) -> Path | None:
 
 
 def read(source: Source, tally: Tally) -> Iterator[Batch]:
-    """One trace. Raises BadTrace where the file holds no message."""
+    """One trace. Raises BadTrace where the file contains no message."""
     own = session(source, tally)
     if not any(record.kind in ("user", "gemini") for record in own.records):
-        raise BadTrace(source.display, "", "holds no message of a Gemini CLI session")
+        raise BadTrace(source.display, "", "contains no message of a Gemini CLI session")
     name = word(own.about.get("sessionId")) or _content_id(own)
     kind = word(own.about.get("kind"))
     item = source.name.partition(".")[0] if kind == "subagent" else None

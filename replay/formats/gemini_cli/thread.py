@@ -194,7 +194,7 @@ class Session(Struct, frozen=True, kw_only=True, eq=False):
 
 
 def session(source: Source, tally: Tally) -> Session:
-    """Raises BadTrace where the file holds neither messages nor a history."""
+    """Raises BadTrace where the file contains neither messages nor a history."""
     if is_lines(source.head):
         return _of_lines(source, tally)
     document = source.document()
@@ -203,7 +203,7 @@ def session(source: Source, tally: Tally) -> Session:
         return _straight(about, about["messages"], tally)
     contents = checkpoint(document)
     if contents is None:
-        raise BadTrace(source.display, "", "holds neither `messages` nor a history")
+        raise BadTrace(source.display, "", "contains neither `messages` nor a history")
     messages = [_as_message(content) for content in contents]
     return _straight({}, messages, tally)
 

@@ -279,7 +279,7 @@ class Builder:
         self._spans.append(made)
 
     def _neighbour(self, raw: RawSpan) -> ModelCall | None:
-        """The model call before a tool span under one parent, where its message holds no calls (it
+        """The model call before a tool span under one parent, where its message has no calls (it
         wrote code or prose that the framework acted on), or was not recorded and it ended for a
         tool to be called."""
         beside = self._beside.get(raw.parent)

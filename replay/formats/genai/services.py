@@ -135,7 +135,7 @@ def spans(raws: Iterable[RawSpan], tally: Tally) -> tuple[AnySpan, ...]:
     by_id: dict[str, RawSpan] = {}
     for raw in raws:
         if by_id.setdefault(raw.id, raw) is not raw:
-            tally.problem(f"span {raw.id}", "stands in the file twice; it is read once")
+            tally.problem(f"span {raw.id}", "occurs twice in the file; read once")
     found = _with_tools([known_of(raw) for raw in by_id.values()])
     made = Builder(found, tally).spans()
     tally.counts["traces"] += 1

@@ -62,7 +62,7 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
         found += 1
         yield _trace(session, source, tally)
     if not found:
-        raise BadTrace(source.display, "", "holds no opencode session with messages")
+        raise BadTrace(source.display, "", "contains no opencode session with messages")
 
 
 def _sessions(source: Source, tally: Tally) -> Iterator[Session]:

@@ -62,7 +62,7 @@ def part_of(path: Path) -> Path | None:
 
 
 def read(source: Source, tally: Tally) -> Iterator[Batch]:
-    """A trace a run. Raises BadTrace where the source holds neither a run nor events."""
+    """A trace a run. Raises BadTrace where the source contains neither a run nor events."""
     for run in runs.runs(source, tally):
         for name in run.about.keys() - _RUN:
             tally.unknown[name] += 1

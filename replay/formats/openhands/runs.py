@@ -106,13 +106,13 @@ def runs(source: Source, tally: Tally) -> Iterator[Run]:
         elif is_event(raw):
             loose.append(raw)
         else:
-            tally.problem(f"line {line}", "is no run: it holds no `history`")
+            tally.problem(f"line {line}", "is no run: it contains no `history`")
     if len(loose) == 1 and _number(source.path) is not None:
         loose = [*_folder(source, loose[0], tally)]
     if loose:
         yield Run(about=_state(source.path), events=_events(loose, tally))
     elif not found:
-        raise BadTrace(source.display, "", "holds no run with a `history` of events")
+        raise BadTrace(source.display, "", "contains no run with a `history` of events")
 
 
 def _listed(source: Source, tally: Tally) -> Iterator[Run]:
@@ -123,7 +123,7 @@ def _listed(source: Source, tally: Tally) -> Iterator[Run]:
         return
     told = [obj(entry) for entry in entries if isinstance(obj(entry).get("history"), list)]
     if not told:
-        raise BadTrace(source.display, "", "holds no events and no run with a `history` of them")
+        raise BadTrace(source.display, "", "contains no events and no run with a `history` of them")
     for about in told:
         yield Run(about=about, events=_events(about["history"], tally))
 

@@ -26,7 +26,7 @@ LACKS = "often the tools"
 _NESTED = (rb'"span_attributes"\s*:', rb'"span_id"\s*:')
 _PHOENIX = (rb'"context"\s*:\s*\{\s*"(?:trace|span)_id"', rb'"span_kind"\s*:')
 _OTLP_V1 = (rb'"attributes"\s*:\s*\[\s*\{\s*"key"', rb'"(?:string|array)_value"\s*:')
-_NOTHING = "holds no span with an id and a trace id"
+_NOTHING = "contains no span with an id and a trace id"
 _SDK = (rb'"spanContext"\s*:\s*\{\s*"(?:traceId|spanId)"', rb'"attributes"\s*:\s*\{')
 
 
@@ -38,7 +38,7 @@ def sniff(head: Head) -> bool:
 
 
 def read(source: Source, tally: Tally) -> Iterator[Batch]:
-    """One trace a trace id. Raises BadTrace where the document holds no span."""
+    """One trace a trace id. Raises BadTrace where the document contains no span."""
     if source.head.data.startswith(tables.MAGIC):
         yield from _of_parquet(source, tally)
         return

@@ -331,7 +331,7 @@ def _once(found: list[Raw], tally: Tally) -> list[Raw]:
                 tokens = count(raw.attributes.get(f"llm.token_count.{part}"))
                 tally.counts[f"{part}_tokens"] += tokens or 0
         if by_id.setdefault(raw.id, raw) is not raw:
-            tally.problem(f"span {raw.id}", "stands in the file twice; it is read once")
+            tally.problem(f"span {raw.id}", "occurs twice in the file; read once")
     return list(by_id.values())
 
 

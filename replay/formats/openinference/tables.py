@@ -87,7 +87,7 @@ def raws(source: Source, tally: Tally) -> Iterator[Raw]:
     with plain_file(source, MAGIC) as path, private_folder() as spill:
         size = path.stat().st_size
         if _footer_bytes(path, size) > MAX_FOOTER_BYTES:
-            why = f"is no table of spans: its footer is larger than {MAX_FOOTER_BYTES >> 20} MiB"
+            why = f"is not a table of spans: its footer is larger than {MAX_FOOTER_BYTES >> 20} MiB"
             raise BadTrace(source.display, "", why)
         room = {"temp_directory": str(spill), "max_temp_directory_size": f"{most_unpacked(size)}B"}
         connection = duckdb.connect(":memory:", config=_CONFIG | room)
@@ -132,7 +132,7 @@ def _rows(connection: Any, path: Path, source: Source, tally: Tally) -> Iterator
     _bound(connection, pattern, path.stat().st_size, source)
     table = connection.read_parquet(pattern)
     if not {_TRACE, _SPAN} <= set(table.columns):
-        why = f"is no table of spans: it has no columns {_TRACE} and {_SPAN}"
+        why = f"is not a table of spans: it has no columns {_TRACE} and {_SPAN}"
         raise BadTrace(source.display, "", why)
     columns = [*_columns(table, tally)]
     order = [quoted(name) for name in (_TRACE, "start_time") if name in table.columns]
@@ -157,7 +157,7 @@ def _bound(connection: Any, pattern: str, size: int, source: Source) -> None:
     schema = connection.table_function("parquet_schema", [pattern])
     ((columns,),) = schema.aggregate("count(*)").fetchall()
     if columns > MAX_COLUMNS:
-        why = f"is no table of spans: it has more than {MAX_COLUMNS} columns"
+        why = f"is not a table of spans: it has more than {MAX_COLUMNS} columns"
         raise BadTrace(source.display, "", why)
     footer = connection.table_function("parquet_file_metadata", [pattern])
     ((rows,),) = footer.aggregate("sum(num_rows)").fetchall()

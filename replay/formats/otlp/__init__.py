@@ -114,7 +114,7 @@ def _nothing(tally: Tally) -> str:
         return f"holds {tally.counts['spans']:.0f} spans and none of a model, a tool or an agent"
     if tally.counts["log_records"]:
         return "holds log records and none that tells of a model call"
-    return "holds no span with an id and a trace id"
+    return "contains no span with an id and a trace id"
 
 
 def _trace(name: str, held: Held, source: Source, tally: Tally) -> Iterator[Batch]:
@@ -154,7 +154,7 @@ def _once(given: list[RawSpan], tally: Tally) -> list[RawSpan]:
     by_id: dict[str, RawSpan] = {}
     for raw in given:
         if by_id.setdefault(raw.id, raw) is not raw:
-            tally.problem(f"span {raw.id}", "stands in the file twice; it is read once")
+            tally.problem(f"span {raw.id}", "occurs twice in the file; read once")
     return list(by_id.values())
 
 

@@ -37,7 +37,7 @@ def sniff(head: Head) -> bool:
 
 
 def read(source: Source, tally: Tally) -> Iterator[Batch]:
-    """The one trace of a file. Raises BadTrace where it holds neither trajectory nor history."""
+    """The one trace of a file. Raises BadTrace where it contains neither trajectory nor history."""
     raw, told = attempts(source, tally)
     info = obj(raw.get("info")) or told[-1].info
     task = _instance(told[0], source)

@@ -232,7 +232,7 @@ def attempts(source: Source, tally: Tally) -> tuple[dict[str, Any], list[Attempt
     if not isinstance(raw, dict) or not any(
         isinstance(raw.get(name), list) for name in ("trajectory", "history", "attempts")
     ):
-        raise BadTrace(source.display, "", "holds no trajectory and no history")
+        raise BadTrace(source.display, "", "contains no trajectory and no history")
     for name in raw.keys() - _FIELDS:
         tally.unknown[name] += 1
     several = [each for each in listed(raw.get("attempts")) if isinstance(each, dict)]
