@@ -281,9 +281,9 @@ def test_rubric_items_have_figures_and_a_verdict_of_their_own(db: Path, tmp_path
     state = state_of(db, written(tmp_path / "items.jsonl", answers))
     [part] = state.parts
     through = "Judge claude-x (window): 1 of 1 rubric item pass, passes: ‹calibration.keep›"
-    assert f"{through} trusts it." in sentence(state, part)
+    assert f"{through} approves it." in sentence(state, part)
     shown = page(scores_page(state, part, 0, 120, 30, str))
-    assert "scored no step that people did" in shown
+    assert "no step scored by both" in shown
     assert "arguments grounded: passes: ‹calibration.keep› approves it" in shown
 
 
