@@ -158,7 +158,7 @@ def test_another_model_is_asked_with_a_limit_alone_and_not_counted_as_the_agent_
 
 def test_cut_short_by_its_limit_it_goes_on_where_it_was(db: Path, api: MessagesApi) -> None:
     asked = ("--model", MODEL, "--live", "--max-calls")
-    with pytest.raises(ModelRefused, match="declined step"):
+    with pytest.raises(ModelRefused, match="No response for step"):
         run(db, *RUNS[:2], *asked, "1")
     with open_ledger(db) as store:
         assert not recovery.kept(store)

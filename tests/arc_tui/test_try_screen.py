@@ -145,7 +145,7 @@ async def test_without_an_edit_r_asks_for_one_which_may_be_a_file(db: Path) -> N
         await answer(pilot, str(V4))
         assert screen.state.request.edit is not None
         assert screen.state.request.edit.name == "v4"
-        assert "r asks demo, rule-based" in drawn(pilot.app)
+        assert "r test with demo, rule-based" in drawn(pilot.app)
 
 
 async def test_e_takes_a_kept_edit(db: Path) -> None:
@@ -226,7 +226,7 @@ async def test_while_it_runs_it_says_how_far_it_is_and_x_stops_it(db: Path) -> N
         await settle(pilot)
         assert "So far: fixed" in drawn(pilot.app)
         assert rows(pilot.app)[-2].endswith("x stop")
-        assert f"{halfway.done} of {halfway.total} steps" in drawn(pilot.app)
+        assert f"step {halfway.done + 1} of {halfway.total}" in drawn(pilot.app)
 
 
 def views(db: Path) -> list[EditTestView]:
@@ -278,7 +278,7 @@ async def test_a_server_is_asked_only_under_a_limit_and_what_it_said_is_kept(
         assert "Server: http://127.0.0.1" in drawn(pilot.app)
         await press(pilot, "escape")
         assert "no cached response" in drawn(pilot.app)
-        assert "ask again (r), and say what it may cost" in drawn(pilot.app)
+        assert "r run again with a limit" in drawn(pilot.app)
         assert api.asked == 0
         await asked_for_a_limit(pilot)
         await answer(pilot, "2 calls")

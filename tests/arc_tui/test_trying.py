@@ -409,7 +409,7 @@ def test_a_spent_budget_keeps_what_was_paid_for_and_the_rest_is_asked_later(
     arguments[arguments.index("99")] = "6"
     result = CliRunner().invoke(try_, ["--db", str(db), *arguments], standalone_mode=False)
     assert isinstance(result.exception, ModelRefused)
-    assert "stopped after 3 of 6 steps: the limit of 6 calls" in result.stdout
+    assert "stopped after 3 of 6 steps: limit of 6 calls" in result.stdout
     assert "fixed 0/3" in result.stdout, "two samples decide nothing"
     assert api.asked == 6
     view = as_json(run(db, str(V4), "--on", MADE_UP, *LIVE, "--json"))
