@@ -482,7 +482,8 @@ def test_live_calls_go_to_the_server_named_under_a_limit_and_are_asked_once(
         again = spoken(*words, cwd=tmp_path, **server)
         assert api.asked == 8
         missed = spoken(*words, cwd=tmp_path)
-        assert (missed.code, f"an answer of {api.base_url} is stored" in missed.err) == (2, True)
+        said = f"a cached response of {api.base_url} exists"
+        assert (missed.code, said in missed.err) == (2, True)
     assert "0 calls · 8 cached" in again.out
 
 
