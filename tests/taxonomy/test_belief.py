@@ -168,7 +168,7 @@ def test_each_step_is_asked_from_when_the_fact_was_shown(store: Store) -> None:
     reader = Reader(far=2)
     oracle = probed(store, run_on(), reader)
     assert oracle.steps == (1, 2, 3, 4)
-    assert "nothing of it had been shown" in oracle.unasked[0]
+    assert "not in context yet" in oracle.unasked[0]
     answers = [oracle.at(at) for at in oracle.steps]
     assert [each.bad for each in answers] == [False, False, True, True]
     assert len(reader.bodies) == 4
