@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from arc_tui.commands import BISECT
 from arc_tui.features.bisect.run import kept_bisects
 from arc_tui.features.bisect.versions import BadVersions
-from replay.errors import ModelRefused, NotFound, OfflineMiss, Stopped
+from replay.errors import ArcError, ModelRefused, NotFound, OfflineMiss, Stopped
 from replay.models.demo import Demo
 from replay.store.rows import trace_row
 from taxonomy.detectors import NothingExpected
@@ -73,7 +73,7 @@ class TestConformance:
         view = bisected(db, trace, *prompts(versions))
         assert view["first_bad"] == f"v{versions[-1]}"
         assert (view["status"], view["verified"]) == ("found", True)
-        assert view["oracle"] == f"{wrong}, by rule"
+        assert view["detector"] == f"{wrong}, by rule"
         assert any(each.startswith(line) for each in view["diff"])
 
     @pytest.mark.parametrize(("trace", "versions", "wrong", "line"), PLANTED)
@@ -83,7 +83,7 @@ class TestConformance:
         old, new = prompts(versions[-2:])
         view = bisected(db, trace, "--old", old, "--new", new, way="hunks")
         assert (view["status"], view["verified"]) == ("found", True)
-        assert "enough" in view["sentence"]
+        assert "sufficient" in view["sentence"]
         assert any(each.startswith(line) for each in view["diff"])
 
     @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ class TestConformance:
                 paid += left
             else:
                 paid += left - dies[0]
-        assert paid == wanted["asked"]
+        assert paid == wanted["calls"]
         assert found["digest"] == wanted["digest"]
         assert found["rows"] == wanted["rows"]
 
@@ -174,7 +174,7 @@ class TestOutput:
         files = history(tmp_path, (4, 4, 5, 5, 4, 4, 5, 5))
         result = run(BISECT, db, "versions", TOUR, *files)
         assert (
-            "is one boundary of possibly several, asked again 2/2 fail, just before 0/2: "
+            "is one boundary of possibly several, new samples: 2/2 fail, 0/2 just before; "
             in (result.stdout.splitlines()[0])
         )
         assert result.return_value == 1
@@ -187,20 +187,20 @@ class TestOutput:
         assert result.return_value == 0
         lines = result.stdout.splitlines()
         assert lines[0] == (
-            "v5 broke it: from it on 5/5 fail, before 0/8 (posterior 1.00, 9 answers + 4 to check"
-            " it, asked again 2/2 fail, just before 0/2)"
+            "First bad: v5; 5/5 fail from it on, 0/8 before (probability 1.00, 9 samples + 4 to"
+            " confirm, new samples: 2/2 fail, 0/2 just before)"
         )
         assert any(line.startswith("▸  v5       5/5  1.00 ") for line in lines)
         assert "as recorded" in result.stdout
-        assert "do new answers of both neighbours say the same?" in result.stdout
+        assert "confirm both sides of the boundary" in result.stdout
         assert "--- v4" in lines
-        assert "This is about the answer at step 4 alone" in result.stdout
-        assert "nothing of a real model" in result.stdout
+        assert "Step 4 only, with its recorded context" in result.stdout
+        assert "says nothing about a real model" in result.stdout
 
     def test_a_rerun_asks_nothing_and_what_it_came_to_is_kept(self, db: Path) -> None:
         first = bisected(db, TOUR, *prompts((3, 4, 5)))
         again = bisected(db, TOUR, *prompts((3, 4, 5)))
-        assert (first["asked"], again["asked"]) == (13, 0)
+        assert (first["calls"], again["calls"]) == (13, 0)
         assert first["digest"] == again["digest"]
         with open_ledger(db) as store:
             (kept,) = kept_bisects(store, trace_row(store, TOUR).trace)
@@ -208,25 +208,30 @@ class TestOutput:
 
     def test_resampled_it_asks_afresh_every_time(self, db: Path) -> None:
         words = (TOUR, *prompts((3, 4, 5)), "--no-cache")
-        assert [bisected(db, *words)["asked"] for _ in range(2)] == [13, 13]
+        assert [bisected(db, *words)["calls"] for _ in range(2)] == [13, 13]
 
     def test_versions_that_say_the_same_are_merged_and_said(self, db: Path, tmp_path: Path) -> None:
         copy = tmp_path / "copy.md"
         copy.write_text(prompt(4).read_text().rstrip("\n"))
         view = bisected(db, TOUR, *prompts((3, 4)), str(copy), *prompts((5,)))
         assert [row["name"] for row in view["rows"]] == ["v3", "v4", "v5"]
-        assert "copy says what v4 says: left out" in view["notices"]
-        with pytest.raises(BadVersions, match="all versions say the same"):
+        assert "copy left out: same text as v4" in view["notices"]
+        with pytest.raises(BadVersions, match="all versions are the same"):
             bisected(db, TOUR, str(prompt(4)), str(copy))
 
     @pytest.mark.parametrize(
         ("versions", "more", "status", "said"),
         [
-            ((3, 4), (), "no change", "neither end shows the failure"),
-            ((2, 5), (), "no change", "what fails is older than v2"),
-            ((5, 4), (), "reversed", "something in between repaired it"),
-            ((2, 3, 4, 5), (), "non-monotone", "Not one change: v3 (0/6), v4 (0/6) do not fit"),
-            ((3, 4, 5), ("--max-samples", "3"), "budget", "--max-samples N allows more"),
+            ((3, 4), (), "no change", "neither fails in most samples"),
+            ((2, 5), (), "no change", "the cause is older than v2"),
+            ((5, 4), (), "reversed", "Reversed: oldest fails, newest passes"),
+            (
+                (2, 3, 4, 5),
+                (),
+                "non-monotone",
+                "Not monotonic: not explained by one change: v3 (0/6), v4 (0/6)",
+            ),
+            ((3, 4, 5), ("--max-samples", "3"), "budget", "Try: --max-samples N"),
         ],
     )
     def test_each_way_it_can_end_has_its_sentence(
@@ -237,13 +242,17 @@ class TestOutput:
         assert view["status"] == status
         assert said in view["sentence"]
         assert view["first_bad"] is None or status == "budget"
-        assert run(BISECT, db, "versions", TOUR, *files).return_value == 1
+        if status == "budget":
+            with pytest.raises(ArcError, match="inconclusive: sample limit reached"):
+                run(BISECT, db, "versions", TOUR, *files)
+        else:
+            assert run(BISECT, db, "versions", TOUR, *files).return_value == 1
 
     def test_an_end_that_cannot_be_judged_is_censored(self, db: Path) -> None:
         words = (TOUR, *prompts((3, 4, 5)), "--free", "--expect", "args.order_id=1039")
         view = bisected(db, *words)
         assert view["status"] == "censored"
-        assert view["sentence"].startswith("Nothing can be told: v3 gave nothing")
+        assert view["sentence"].startswith("No usable sample of v3")
         assert any("the next recorded user message" in said for said in view["notices"])
 
     def test_the_last_step_from_which_a_fix_saves_the_run(self, db: Path) -> None:
@@ -252,8 +261,8 @@ class TestOutput:
             "--expect", "tool=get_order, args.order_id=1039 or tool!=refund_order", way="recovery",
         )  # fmt: skip
         assert (view["kind"], view["status"]) == ("prefix", "found")
-        assert view["sentence"].startswith("step 4 is the last from which the fix saves the run")
-        lost = {row["name"]: row["censored"] for row in view["rows"]}
+        assert view["sentence"].startswith("Last recoverable: step 4")
+        lost = {row["name"]: row["unusable"] for row in view["rows"]}
         assert lost["step 5"] > 0, "a run that left the tape is counted apart"
 
     def test_a_fix_may_be_a_kept_edit_by_its_name(self, db: Path) -> None:
@@ -324,13 +333,13 @@ class TestLive:
         )
         assert isinstance(first.exception, ModelRefused)
         assert "not finished: the limit of 12 calls" in first.exception.message
-        assert "answers of claude-test, at most 200; 0 there already" in first.stderr
+        assert "samples of claude-test, at most 200 · 0 cached" in first.stderr
         assert api.asked == 12
-        assert "it ended before its checks were through" in first.stdout
+        assert "stopped before it was confirmed" in first.stdout
         rest = self.asked(db, "--live", "--max-calls", "60", "-m", "1")
-        assert "9 there already" in rest.stderr, "the rounds that are there in full"
+        assert "9 cached" in rest.stderr, "the rounds that are there in full"
         assert api.asked == 13
-        assert "Another model than claude-test may answer otherwise." in rest.stdout
+        assert "Holds for claude-test; other models may differ." in rest.stdout
 
     def test_where_nothing_could_be_asked_the_reason_is_the_error(
         self, db: Path, api: MessagesApi
@@ -362,19 +371,19 @@ class TestRevisions:
         before = scratch.state()
         view = bisected(db, TOUR, "--git", str(scratch.folder / "system.md"), "HEAD~4..HEAD")
         assert view["first_bad"] == named
-        assert view["sentence"].startswith(f'{named} “Be "quick" ✓” broke it')
+        assert view["sentence"].startswith(f'First bad: {named} “Be "quick" ✓”; ')
         notes = [row["note"] for row in view["rows"]]
         assert notes == ["Prompt 3", "Prompt 4", 'Be "quick" ✓ · as recorded']
-        assert any("says what" in said for said in view["notices"]), "the rename changed no text"
+        assert any("same text as" in said for said in view["notices"]), "the rename changed no text"
         assert scratch.state() == before
         assert (scratch.folder / "system.md").read_text() == "not committed"
 
     @pytest.mark.parametrize(
         ("span", "said"),
         [
-            ("HEAD", "is no range of revisions"),
-            ("HEAD...HEAD", "is no range of revisions"),
-            ("--all..x", "is no range of revisions"),
+            ("HEAD", "is not a range of revisions"),
+            ("HEAD...HEAD", "is not a range of revisions"),
+            ("--all..x", "is not a range of revisions"),
             ("nope..HEAD", "git: "),
             ("HEAD..HEAD", "no revision of HEAD..HEAD changes"),
         ],
@@ -399,5 +408,5 @@ class TestRevisions:
         scratch.commit("Prompt 4", system__md=prompt(4).read_text())
         (scratch.folder / "system.md").write_bytes(b"\xff\xfe\x00")
         bad = scratch.commit("Binary")
-        with pytest.raises(BadVersions, match=f"system.md at {bad} is not valid text"):
+        with pytest.raises(BadVersions, match=f"system.md at {bad} is not text"):
             bisected(db, TOUR, "--git", str(scratch.folder / "system.md"), "HEAD~1..HEAD")

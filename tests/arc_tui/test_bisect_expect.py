@@ -135,7 +135,7 @@ def test_what_one_command_asked_afresh_is_not_taken_for_fresh_by_another(db: Pat
     asked = [
         met(db, *V4, *LOOKS, "--no-cache")["calls"],
         met(db, *V4, *LOOKS, "--no-cache")["calls"],
-        bisected(db, TOUR, *prompts((3, 4, 5)), *bisection)["asked"],
+        bisected(db, TOUR, *prompts((3, 4, 5)), *bisection)["calls"],
         met(db, *V4, *LOOKS, "--no-cache")["calls"],
     ]
     assert asked == [3, 3, 13, 3]

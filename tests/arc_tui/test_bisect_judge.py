@@ -193,5 +193,5 @@ def test_a_bisection_says_who_judges_and_what_that_may_cost(
     )
     assert foreseen["judge"] == JUDGE
     view = bisected(db, *words, *LIVE)
-    assert view["asked"] == api.asked
+    assert view["calls"] == api.asked
     assert server.judge.seen

@@ -82,7 +82,7 @@ def test_killed_at_any_moment_it_asks_again_only_what_was_in_flight(
     wanted: Any = bisected(whole, *WORDS)
     lives, kills, asked = random.Random(seed), 1 + seed % 2, api.asked
     for _ in range(kills):
-        server.deadly = lives.randint(1, wanted["asked"] - stored(db) - 1)
+        server.deadly = lives.randint(1, wanted["calls"] - stored(db) - 1)
         server.victim = subprocess.Popen(
             [sys.executable, "-m", "arc_tui", "--db", str(db), "bisect", "versions", *WORDS],
             cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True,
@@ -93,8 +93,8 @@ def test_killed_at_any_moment_it_asks_again_only_what_was_in_flight(
     server.victim = None
     there = stored(db)
     found = bisected(db, *WORDS)
-    assert found["asked"] == wanted["asked"] - there
-    lost = api.asked - asked - wanted["asked"]
+    assert found["calls"] == wanted["calls"] - there
+    lost = api.asked - asked - wanted["calls"]
     assert kills <= lost <= kills * MOST_AT_ONCE, "each answer once, but those lost in flight"
     assert found["digest"] == wanted["digest"]
     assert json.dumps(found["rows"]) == json.dumps(wanted["rows"])

@@ -119,7 +119,7 @@ async def test_two_keys_later_the_version_is_named_and_its_diff_shown(
         matches_golden(pilot.app, f"bisect_ready_{name}")
         await press(pilot, "r")
         assert screen.state.view.first_bad == "v5"
-        assert rows(pilot.app)[1].startswith(" v5 broke it: ")
+        assert rows(pilot.app)[1].startswith(" First bad: v5; ")
         matches_golden(pilot.app, f"bisect_found_{name}")
 
 
@@ -133,7 +133,7 @@ async def test_while_it_runs_it_says_what_is_asked_and_why(db: Path, size: tuple
         screen.post_message(JobProgressed(halfway))
         await settle(pilot)
         said = drawn(pilot.app)
-        assert "Asking v5 ×4: an answer there is expected to leave the least open." in said
+        assert "Round 2: v5 ×4 · most informative next sample." in said
         assert "next ×4" in said
         assert rows(pilot.app)[-2].endswith("x stop")
         matches_golden(pilot.app, f"bisect_going_{size[0]}x{size[1]}")
@@ -165,7 +165,7 @@ async def test_files_are_named_in_their_order_and_a_slip_loses_nothing(
         assert [row.name for row in screen.state.view.rows] == ["v3", "v4"]
         await press(pilot, "r")
         assert screen.state.view.status == "no change"
-        assert "neither end shows the failure" in drawn(pilot.app)
+        assert "neither fails in most samples" in drawn(pilot.app)
 
 
 def test_a_pattern_is_put_in_its_natural_order(tmp_path: Path) -> None:
@@ -187,32 +187,32 @@ async def test_a_range_of_git_is_searched_too(db: Path, tmp_path: Path) -> None:
         await answer(pilot, f"{scratch.folder / 'system.md'} {hashes[0]}..{hashes[-1]}")
         assert [row.name for row in screen.state.view.rows] == hashes
         await press(pilot, "r")
-        assert f"{hashes[-1]} “prompt 5” broke it" in drawn(pilot.app)
+        assert f"{hashes[-1]} “prompt 5”; " in drawn(pilot.app)
 
 
 async def test_from_the_cursor_on_only_the_rest_is_asked(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         await press(pilot, "j", "enter", "r")
-        assert "v5 is one boundary of possibly several" in drawn(pilot.app)
-        assert "R leaves out the versions before the one under the cursor" in drawn(pilot.app)
+        assert "Not monotonic: v5 is one boundary of possibly several" in drawn(pilot.app)
+        assert "R leave out the versions above the cursor" in drawn(pilot.app)
         await press(pilot, "R")
         assert len(screen.state.view.rows) == 5, "of one version nothing can be searched"
         await press(pilot, "k", "k", "R")
         assert [row.name for row in screen.state.view.rows] == ["v3", "v4", "v5"]
         await press(pilot, "r")
         assert screen.state.view.first_bad == "v5"
-        assert screen.state.view.kept > 0
+        assert screen.state.view.cached > 0
 
 
 async def test_the_parts_of_an_edit_are_searched_at_once_where_it_is_given(db: Path) -> None:
     async with opened(db, edit=LOOKS_UP) as (pilot, screen):
         assert screen.state.view.kind == "hunks"
-        assert rows(pilot.app)[0] == " bisect parts of careful · many-wishes · 0"
+        assert rows(pilot.app)[0] == " bisect hunks of careful · many-wishes · 0"
         await press(pilot, "j")
         assert "old → old + hunk 1" in drawn(pilot.app)
         await press(pilot, "r")
         assert screen.state.view.status == "reversed"
-        assert "something in between repaired it" in drawn(pilot.app)
+        assert "Reversed: oldest fails, newest passes" in drawn(pilot.app)
 
 
 LOOKS_UP = Edit(name="careful", changes=(SetSystem(prompt(4).read_text()),))
@@ -223,17 +223,17 @@ async def test_kept_edits_are_offered_with_their_parts_and_from_each_step(db: Pa
     with open_ledger(db) as store:
         edits.save(store, LOOKS_UP)
     async with opened(db) as (pilot, screen):
-        assert "parts of careful  3 hunks of the system prompt" in drawn(pilot.app)
+        assert "hunks of careful  3 hunks of the system prompt" in drawn(pilot.app)
         await press(pilot, "j", "j", "j", "enter")
-        assert "what does a run do that is saved?" in drawn(pilot.app)
+        assert "what a recovered run does" in drawn(pilot.app)
         await answer(pilot, "tool=get_ordre")
         assert "get_order" in drawn(pilot.app), "what is known is named"
         assert pilot.app.screen.query_one(Input).value == "tool=get_ordre"
         await answer(pilot, "tool=get_order, args.order_id=1039 or tool!=refund_order")
         assert screen.state.view.kind == "prefix"
         await press(pilot, "r")
-        assert "step 4 is the last from which the fix saves the run" in drawn(pilot.app)
-        assert "whether a real one would have passed nobody checked" in drawn(pilot.app)
+        assert "Last recoverable: step 4 " in drawn(pilot.app)
+        assert "outcome not evaluated" in drawn(pilot.app)
 
 
 async def test_an_earlier_bisection_is_shown_without_asking_anyone(
@@ -247,10 +247,10 @@ async def test_an_earlier_bisection_is_shown_without_asking_anyone(
         assert "earlier: found" in drawn(pilot.app)
         await press(pilot, "enter")
         assert screen.state.view.digest == kept.digest
-        assert "v5 broke it" in rows(pilot.app)[1]
+        assert "First bad: v5; " in rows(pilot.app)[1]
         assert "v4 → v5" in drawn(pilot.app)
         await press(pilot, "k")
-        assert "o names the versions again" in drawn(pilot.app)
+        assert "o choose the versions again" in drawn(pilot.app)
         await press(pilot, "r")
         assert isinstance(pilot.app.screen, AskBox)
 
@@ -266,7 +266,7 @@ async def test_a_step_where_no_rule_found_anything_asks_what_is_expected(db: Pat
     async with opened(db) as (pilot, screen):
         await press(pilot, "enter", "M")
         await answer(pilot, "2")
-        assert "what does a good answer do at step 2?" in drawn(pilot.app)
+        assert "what a good answer does at step 2" in drawn(pilot.app)
         await press(pilot, "escape")
         assert screen.state.options is not None
         assert (screen.state.view.step, screen.state.options.step) == (4, 4), "as it was"
@@ -286,7 +286,7 @@ async def test_beside_a_finding_of_a_rule_it_opens_at_the_step_that_has_one(db: 
 async def test_what_is_expected_can_be_typed_instead_of_what_a_rule_found(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         await press(pilot, "enter", "w")
-        assert "not the rule's finding" in drawn(pilot.app)
+        assert "without the rule's finding" in drawn(pilot.app)
         await answer(pilot, "tool=")
         assert pilot.app.screen.query_one(Input).value == "tool="
         await answer(pilot, "tool=get_order")
@@ -312,14 +312,14 @@ async def test_after_as_many_answers_as_were_allowed_it_is_not_sure_and_more_go_
         await answer(pilot, "3")
         await press(pilot, "r")
         assert screen.state.view.status == "budget"
-        assert "s allows more" in drawn(pilot.app)
+        assert "Try: s" in drawn(pilot.app)
         await press(pilot, "s")
         await answer(pilot, "many")
-        assert "'many' is no number" in drawn(pilot.app)
+        assert "'many' is not a number" in drawn(pilot.app)
         await press(pilot, "s")
         await answer(pilot, "200")
         await press(pilot, "r")
-        assert (screen.state.view.status, screen.state.view.kept) == ("found", 3)
+        assert (screen.state.view.status, screen.state.view.cached) == ("found", 3)
 
 
 async def test_stopped_it_keeps_what_was_answered_and_asks_only_the_rest(
@@ -339,11 +339,11 @@ async def test_stopped_it_keeps_what_was_answered_and_asks_only_the_rest(
     async with opened(db) as (pilot, screen):
         await press(pilot, "enter", "r")
         assert screen.state.phase == "stopped"
-        assert "Stopped; r goes on, and asks only the rest." in drawn(pilot.app)
+        assert "Stopped. Completed calls are saved. r continue" in drawn(pilot.app)
         left[0] = 1000
         await press(pilot, "r")
         assert screen.state.view.digest == whole.digest
-        assert screen.state.view.asked == whole.asked - 7
+        assert screen.state.view.calls == whole.calls - 7
 
 
 async def test_x_stops_what_runs_and_escape_and_q_neither_stop_nor_leave_it(db: Path) -> None:
@@ -383,13 +383,13 @@ async def test_what_was_found_is_copied_as_markdown(db: Path) -> None:
         await press(pilot, "enter")
         await press(pilot, "r", "y")
         copied = pilot.app.clipboard.splitlines()
-        assert copied[0].startswith("**v5 broke it: ")
+        assert copied[0].startswith("**First bad: v5; ")
         assert "| **v5** | 5/5 | 1.00 | as recorded |" in copied
         assert (
             "+- Customers know their orders. When they give you the number there is no need to"
             in (copied)
         )
-        assert any("nothing of a real model" in line for line in copied)
+        assert any("nothing about a real model" in line for line in copied)
         assert any(screen.state.view.digest or "–" in line for line in copied)
 
 
@@ -410,15 +410,15 @@ async def test_a_server_is_asked_only_under_a_limit_and_what_it_said_is_kept(
     async with opened(db, model=MODEL) as (pilot, screen):
         await press(pilot, "enter")
         await asked_for_a_limit(pilot)
-        assert "They go to http://127.0.0.1" in drawn(pilot.app)
+        assert "Server: http://127.0.0.1" in drawn(pilot.app)
         await press(pilot, "escape")
-        assert "ask again (r), and say what it may cost" in drawn(pilot.app)
+        assert "r run, with a limit" in drawn(pilot.app)
         assert api.asked == 0
         await asked_for_a_limit(pilot)
         await answer(pilot, "9 calls")
         assert api.asked == 9
-        assert "it ended before its checks were through" in drawn(pilot.app)
-        assert "Not confirmed: neither side of the boundary was asked again." in drawn(pilot.app)
+        assert "stopped before it was confirmed" in drawn(pilot.app)
+        assert "Not confirmed: no new samples of the boundary." in drawn(pilot.app)
         await asked_for_a_limit(pilot)
         await answer(pilot, "60 calls")
         assert screen.state.view.verified

@@ -1,6 +1,5 @@
-"""`arc bisect`: which of many prompt versions, hunks or steps is the one that broke a run?
-
-A bisection as `arc bisect` prints it: the sentence, a row a version, what was asked and why.
+"""`arc bisect versions`, `hunks` and `recovery`: the version or hunk that broke a run, or the last
+step from which a fix recovers it; and the result as text.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from arc_tui.cli import (
     db_option,
     edit_of,
     estimate_option,
+    inconclusive,
     json_option,
     limits,
     live_options,
@@ -46,18 +46,16 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _MOST = 200
 
 _SEARCH = (
-    click.option("--judge", metavar="NAME", help="The judge of --expect judge; `demo`: by rule."),
-    click.option("--max-steps", type=click.IntRange(min=1), help="Free runs: at most N answers."),
+    click.option("--judge", metavar="NAME", help="The judge of --expect judge; or demo (rules)."),
+    click.option("--max-steps", type=click.IntRange(min=1), help="Free runs: at most N steps."),
     click.option(
         "--confidence",
-        "sure",
         type=click.FloatRange(0.5, 1, min_open=True, max_open=True),
         default=SURE,
-        help="Stop once the first bad one is this likely.",
+        help="Stop at this probability of the first bad one.",
     ),
     click.option(
         "--max-samples",
-        "most",
         type=click.IntRange(min=2),
         default=_MOST,
         show_default=True,
@@ -69,10 +67,10 @@ _SEARCH = (
         type=click.IntRange(1, 20),
         default=4,
         show_default=True,
-        help="Samples asked for in one round; 1 needs the fewest.",
+        help="Samples per round; 1 needs the fewest calls.",
     ),
-    click.option("--no-check", is_flag=True, help="Leave out the fresh samples at the end."),
-    click.option("--no-cache", "resample", is_flag=True, help="Ignore cached responses."),
+    click.option("--no-check", is_flag=True, help="Skip the new samples that confirm the result."),
+    click.option("--no-cache", is_flag=True, help="Ignore cached responses."),
     live_options,
     estimate_option,
     json_option,
@@ -83,14 +81,14 @@ _ANSWERS = (
     click.option(
         "--expect",
         metavar="E",
-        help="What a good answer does: 'tool=get_order', rule (what was found there), gold, judge.",
+        help="What a good answer does: 'tool=get_order', rule (no finding), gold or judge.",
     ),
     click.option(
         "--step", "at", type=click.IntRange(min=0), metavar="STEP",
         help="The step; else the break candidate.",
     ),
-    click.option("--free", is_flag=True, help="Judge whole free runs, not one answer."),
-    click.option("--allow-stale", is_flag=True, help="Free runs: a read may get an older result."),
+    click.option("--free", is_flag=True, help="Test whole free runs, not one step."),
+    click.option("--allow-stale", is_flag=True, help="Free runs: a read may get a stale result."),
 )  # fmt: skip
 
 
@@ -102,17 +100,24 @@ _ANSWERS = (
     "revisions",
     nargs=2,
     metavar="PATH A..B",
-    help="The revisions of one file, instead of files; the work tree is not touched.",
+    help="Revisions of one file, instead of files; the work tree is not touched.",
 )
 @with_options(*_ANSWERS, *_SEARCH)
 def versions(**options: Any) -> int:
     """Find the prompt version or git revision that broke a step. Runs no tool.
 
-    VERSION… are prompt files (or TOML edits), the oldest first. Completed calls are saved: run
-    again, it continues. Exit code 0: one is named; 1: none is; 2: not replayable, or not finished.
+    VERSION… are prompt files or TOML edits, the oldest first. Completed calls are saved: run
+    again, it continues.
+
+    Exit code 0: first bad found; 1: none; 2: inconclusive, not replayable or not finished.
+
+    \b
+    Examples:
+      arc bisect versions shop-many-wishes-v5-0 prompts/v4.md prompts/v5.md
+      arc bisect versions last --git prompt.md v1..HEAD --expect tool=get_order
     """
     if bool(options["versions"]) == (options["revisions"] is not None):
-        raise click.UsageError("name VERSION… files, or --git PATH A..B")
+        raise click.UsageError("needs VERSION… files, or --git PATH A..B")
     return _bisect(options)
 
 
@@ -124,7 +129,12 @@ def versions(**options: Any) -> int:
 def hunks(**options: Any) -> int:
     """Find the hunk of one prompt change that broke a step. Runs no tool.
 
-    Exit code 0: one is named; 1: none is; 2: not replayable, or not finished.
+    Exit code 0: first bad found; 1: none; 2: inconclusive, not replayable or not finished.
+
+    \b
+    Examples:
+      arc bisect hunks shop-many-wishes-v5-0 --old prompts/v4.md --new prompts/v5.md
+      arc bisect hunks last --old old.md --new new.md --expect tool=get_order
     """
     return _bisect(options)
 
@@ -137,21 +147,27 @@ def hunks(**options: Any) -> int:
     multiple=True,
     required=True,
     metavar="FILE|NAME",
-    help="The edit to apply: a prompt, a TOML file, a saved edit; repeatable.",
+    help="The edit to apply: a prompt, a TOML file or a saved edit; repeatable.",
 )
 @click.option(
     "--expect",
     metavar="E",
     required=True,
-    help="What a recovered run does: 'tool=get_order', gold.",
+    help="What a recovered run does, such as 'tool=get_order' or gold.",
 )
-@click.option("--allow-stale", is_flag=True, help="A read may get an older result.")
+@click.option("--allow-stale", is_flag=True, help="A read may get a stale result.")
 @with_options(*_SEARCH)
 def recovery(**options: Any) -> int:
     """Find the last step from which an edit still recovers the run. Runs no tool.
 
-    The run continues with the edit from one step after another. Exit code 0: a step is named;
-    1: none is; 2: not replayable, or not finished.
+    The run continues with the edit from one step after another; tools are mocked.
+
+    Exit code 0: step found; 1: none; 2: inconclusive, not replayable or not finished.
+
+    \b
+    Examples:
+      arc bisect recovery shop-many-wishes-v5-0 --fix prompts/v4.md --expect tool=refund_order
+      arc bisect recovery last --fix NAME --expect gold --max-samples 60
     """
     return _bisect(options)
 
@@ -176,7 +192,7 @@ def bisect_versions(
 ) -> int:
     """Search and print. `options` are those of `versions`, `hunks` or `recovery`.
 
-    Exit code 0: one is named; 1: none is; 2: it cannot be asked, or was not finished.
+    Exit code 0: one is named; 1: none is; 2: inconclusive, not replayable, or not finished.
     """
     request = _request(store, trace, options)
     if show_estimate(
@@ -191,14 +207,16 @@ def bisect_versions(
     try:
         with closing(views_of(run_bisection, store, request)) as going:
             views.extend(with_status(going, _line, console(err=True)))
-    except ArcError:  # what was judged until then is worth its place on the screen
+    except ArcError:  # print what was found until then
         if views and views[-1].samples:
             _show(views[-1], as_json=as_json)
         raise
     view = views[-1] if views else EMPTY
     _show(view, as_json=as_json)
     refuse_unfinished(view.ended)
-    refuse_unanswered(wanted=view.samples > 0, answers=view.asked + view.kept)
+    refuse_unanswered(wanted=view.samples > 0, answers=view.calls + view.cached)
+    if not view.named and view.status in ("budget", "censored"):
+        raise inconclusive(view.status)
     return 0 if view.named else 1
 
 
@@ -215,15 +233,15 @@ def _request(store: Store, trace: str, options: dict[str, Any]) -> BisectRequest
         at=options.get("at"),
         free=options.get("free", False),
         settings=Settings(
-            most=options["most"],
+            most=options["max_samples"],
             at_once=options["at_once"],
-            sure=options["sure"],
+            sure=options["confidence"],
             check=not options["no_check"],
         ),
         model=options["model"],
         live=options["live"],
         limits=limits(options),
-        resample=options["resample"],
+        no_cache=options["no_cache"],
         allow_stale=options["allow_stale"],
         max_steps=options["max_steps"],
     )
@@ -237,19 +255,19 @@ def _sources(options: dict[str, Any]) -> list[Source]:
 
 
 def _estimate_words(found: BisectEstimate) -> str:
-    """What is about to be asked of a server, in one line."""
+    """The calls to make, in one line."""
     each = "" if found.calls_each == 1 else f" of up to {found.calls_each} calls"
-    many = f"about {format.count(found.samples, 'answer')} of {found.model}{each}"
+    many = f"about {format.count(found.samples, 'sample')} of {found.model}{each}"
     usd = found.about_usd
     price = "price unknown" if usd is None else f"about {format.usd(usd)}"
-    size = f"{format.tokens(found.input_tokens)} tokens in each"
-    judge = "" if found.judge is None else f"; each new one judged by a call of {found.judge}"
-    return f"{many}, at most {found.most}; {found.stored} there already{judge}; {size}, {price}"
+    size = f"{format.tokens(found.input_tokens)} input tokens each"
+    judge = "" if found.judge is None else f" · plus one call of {found.judge} for each new one"
+    return f"{many}, at most {found.most} · {found.stored} cached{judge} · {size} · {price}"
 
 
 def _line(view: BisectView) -> str:
     usd = format.usd(view.spent_usd, complete=view.spent_complete)
-    return f"{view.samples} in, {format.one_line(view.sentence)} · spent {usd}"
+    return f"{format.count(view.samples, 'sample')} · {format.one_line(view.sentence)} · {usd}"
 
 
 def _show(view: BisectView, *, as_json: bool) -> None:
@@ -263,7 +281,7 @@ _BAR, _NOTE = 20, 48
 
 
 def print_bisect(out: Console, view: BisectView) -> None:
-    """The sentence, what speaks against it, the table, the rounds, the diff, what it rests on."""
+    """The sentence, its notices, the table, the rounds, the diff, the bounds, the figures."""
     out.print(Text(format.plain(view.sentence), "bold"), soft_wrap=True)
     for notice in view.notices:
         out.print(Text(format.one_line(notice), "yellow"), soft_wrap=True)
@@ -271,7 +289,7 @@ def print_bisect(out: Console, view: BisectView) -> None:
     head = ["", {"prefix": "fix from"}.get(view.kind, "version"), "bad", "first bad?", "", ""]
     print_table(out, head, [_cells(row) for row in view.rows])
     if view.unchanged is not None:
-        out.print(f"nothing changed: {view.unchanged:.2f}", style="dim")
+        out.print(f"no change: {view.unchanged:.2f}", style="dim")
     for part in view.parts:
         out.print(Text(format.plain(part)), soft_wrap=True)
     for line in (*_rounds(view), "") if view.rounds else ():
@@ -280,18 +298,18 @@ def print_bisect(out: Console, view: BisectView) -> None:
         out.print(Text(format.plain(line), _diff_style(line)), soft_wrap=True)
     if view.diff:
         out.print()
-    for line in (*view.says_not, *_footer(view)):
+    for line in (*view.bounds, *_footer(view)):
         out.print(Text(format.plain(line), "dim"), soft_wrap=True)
 
 
 def _cells(row: VersionRow) -> list[Text | str]:
     mark = "▸" if row.among else "?" if row.misfit else f"+{row.next}" if row.next else ""
-    lost = f" · {row.censored} lost" if row.censored else ""
+    unusable = f" · {row.unusable} unusable" if row.unusable else ""
     likely = "" if row.likely is None else f"{row.likely:.2f}"
     return [
         mark,
         format.one_line(row.name),
-        f"{row.hits}/{row.bad.n}{lost}",
+        f"{row.hits}/{row.bad.n}{unusable}",
         likely,
         format.bar(row.likely or 0.0, _BAR) if (row.likely or 0.0) >= 0.005 else "",
         format.cut(format.one_line(row.note), _NOTE),
@@ -299,9 +317,9 @@ def _cells(row: VersionRow) -> list[Text | str]:
 
 
 def _rounds(view: BisectView) -> Iterator[str]:
-    """What was asked, round after round, and why; the reason once where it stays the same."""
+    """The samples of each round, and why; the reason once where it stays the same."""
     yield ""
-    yield "asked"
+    yield "rounds"
     why = ""
     for line in view.rounds:
         yield f"  {format.one_line(line.versions)}{'' if line.why == why else f': {line.why}'}"
@@ -320,11 +338,11 @@ def _footer(view: BisectView) -> Iterator[str]:
         if not view.free
         else (f" from step {view.step} on")
     )
-    yield f"bad: {format.one_line(view.oracle)}{at}"
+    yield f"bad: {format.one_line(view.detector)}{at}"
     server = f" at {view.server}" if view.server else ""
     yield (
         f"model {view.model}{server} · {format.fidelity(view.fidelity, view.fidelity_reasons)}"
-        f" · {view.samples} + {view.checks} answers · {view.asked} asked, {view.kept} kept"
-        f" · spent {format.usd(view.spent_usd, complete=view.spent_complete)}"
+        f" · {view.samples} + {view.checks} samples · {format.count(view.calls, 'call')}"
+        f" · {view.cached} cached · {format.usd(view.spent_usd, complete=view.spent_complete)}"
     )
     yield f"digest {view.digest}" if view.digest is not None else "not finished: no digest"

@@ -1,6 +1,5 @@
-"""What `arc bisect` will hold against each other: which versions, at which step, by whose word.
-
-What will a bisection ask, and about what does it cost? Said before the first call.
+"""A bisection made ready: its versions, step and detector; and its cost, estimated before the first
+call.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class BisectRequest(ExperimentRequest, frozen=True, kw_only=True):
     hunks are searched; `fix`, an edit tried from each step of the run.
 
     `expect` None is the rule's finding at the step. `at` None is where the run broke, or, for whole
-    runs (`free`), their first step. `resample` asks everything afresh, beside what is kept.
+    runs (`free`), their first step. `no_cache` ignores cached responses.
     """
 
     trace: str
@@ -57,7 +56,7 @@ class BisectRequest(ExperimentRequest, frozen=True, kw_only=True):
     at: int | None = None
     free: bool = False
     settings: Settings = USUAL
-    resample: bool = False
+    no_cache: bool = False
     allow_stale: bool = False
     max_steps: int | None = None
 
@@ -106,7 +105,7 @@ class Plan:
         self.models = models
         self._model = models.named(name)
         self.range = (
-            kept.next_range(store, self.trace.id, self._model.name) if request.resample else 0
+            kept.next_range(store, self.trace.id, self._model.name) if request.no_cache else 0
         )
         self.step = self._first_step()
         self._judge = expectation.judge_of(models, request.expect, request.judge, self._model.name)
@@ -172,10 +171,10 @@ class Plan:
         request = self._request
         if not self.free:
             assert self.step is not None
-            oracle = expectation.detector_of(
+            detector = expectation.detector_of(
                 self._store, self.trace, self.step, request.expect, self._judge
             )
-            return Trials(self.trace, oracle, self._model, range=self.range)
+            return Trials(self.trace, detector, self._model, range=self.range)
         known = kept.stubs_of_trace(self._store, self.trace.id)
         return Rollouts(
             self.trace,
@@ -194,7 +193,7 @@ class Plan:
             self.old = request.old.text
             self.parts = hunks(request.old.text, request.new.text)
             if not self.parts:
-                raise BadVersions("the two texts say the same", "name an older and a newer one")
+                raise BadVersions("the two texts are the same", "Try: --old OLD --new NEW")
         else:
             distinct = merged(request.sources)
             self._sources = distinct.sources
@@ -225,14 +224,14 @@ class Plan:
                 self.notices.append(f"left out: {refusal.message}")
         if len(self.asked.versions) < 2:
             why = self.notices[-1] if self.notices else "the run has too few"
-            raise BadVersions(f"the fix can be tried from fewer than two steps: {why}")
+            raise BadVersions(f"the fix applies to fewer than two steps: {why}")
 
 
 def _one_model(edit: Edit | None) -> Edit | None:
     """The edit. Raises BadEdit where it would ask another model: one is asked of all versions."""
     if edit is not None and edit.model is not None:
         raise BadEdit(
-            f"{edit.name} sets another model, and all versions ask one", "leave set_model out"
+            f"{edit.name} sets another model; all versions need the same", "remove set_model"
         )
     return edit
 
@@ -274,7 +273,7 @@ def estimate_cost(store: Store, request: BisectRequest) -> BisectEstimate:
     """
     plan = Plan(store, request, ModelPool(store))
     model = plan.asked.model
-    stored, settled = (0, False) if request.resample else _stored(plan)
+    stored, settled = (0, False) if request.no_cache else _stored(plan)
     if plan.parts:
         about = expected_for_hunks(len(plan.parts), plan.settings)
     else:
@@ -286,8 +285,10 @@ def estimate_cost(store: Store, request: BisectRequest) -> BisectEstimate:
     with Store.open(":memory:") as empty:
         one = Models.one(Cached(empty, model.name))
         each = estimate(plan.trace, None, one, sampling=fixed(1), steps=steps)
-    oracle = plan.asked.oracle if isinstance(plan.asked, Trials) else None
-    judged = oracle if isinstance(oracle, JudgeDetector) and oracle.judge is not None else None
+    detector = plan.asked.oracle if isinstance(plan.asked, Trials) else None
+    judged = (
+        detector if isinstance(detector, JudgeDetector) and detector.judge is not None else None
+    )
     return BisectEstimate(
         model=model.name,
         stored=stored,

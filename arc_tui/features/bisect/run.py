@@ -1,4 +1,4 @@
-"""A bisection from its options to its views: `arc bisect` drains them, a screen's worker posts."""
+"""A bisection, from a request to its views: `arc bisect` prints the last one, a screen each."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ R = TypeVar("R", Found, Culprits)
 
 
 def run_bisection(store: Store, request: BisectRequest, models: ModelPool) -> Generator[BisectView]:
-    """Search; yields the view before each round of answers, and at the end with its digest.
+    """Search; yields the view before each round of samples, and at the end with its digest.
 
-    Every answer is stored as it comes: killed and run again, it asks only the rest. Raises
+    Every response is stored as it comes: killed and run again, it continues. Raises
     NotFound, BadEdit, BadVersions, BadPredicate, NothingExpected, ModelRefused where nothing could
     be asked at all, OfflineMiss and Stopped.
     """
@@ -60,12 +60,12 @@ def run_bisection(store: Store, request: BisectRequest, models: ModelPool) -> Ge
 
 
 def kept_bisects(store: Store, trace: str) -> list[BisectView]:
-    """What earlier bisections of a trace came to."""
+    """Earlier bisections of a trace."""
     return [each.view for each in answers.found(store, f"{KEPT}{trace}/", KeptBisect)]
 
 
 class _Work:
-    """A search under way, as a view. `cut_short`: the model declined to go on."""
+    """A search in progress, as a view. `cut_short`: it ended early, at a limit or a refusal."""
 
     def __init__(self, store: Store, plan: Plan) -> None:
         self.cut_short = False
@@ -104,10 +104,11 @@ class _Work:
     def _under_way(self, now: Progress) -> BisectView:
         names = [self._plan.asked.versions[each].name for each in now.wanted]
         self._rounds.append(round_line(now.why, names))
+        latest = self._rounds[-1]
         wanted = [now.versions.index(each) for each in now.wanted]
         return structs.replace(
             self._common(),
-            sentence=f"asking {self._rounds[-1].versions}: {self._rounds[-1].why}",
+            sentence=f"round {len(self._rounds)}: {latest.versions} · {latest.why}",
             rows=version_rows(self._labels(now.versions), now.seen, now.likely, wanted=wanted),
             unchanged=now.likely[0],
             samples=self._samples,
@@ -154,7 +155,7 @@ class _Work:
             checks=sum(part.found.more for part in culprits.parts),
             parts=tuple(part_lines(culprits)),
             diff=text_diff(
-                plan.old, applied(plan.old, plan.parts, chosen), "old", "old with these hunks"
+                plan.old, applied(plan.old, plan.parts, chosen), "old", "old + these hunks"
             )
             if chosen
             else (),
@@ -171,7 +172,7 @@ class _Work:
             sentence="",
             step=plan.step,
             free=plan.free,
-            oracle=plan.asked.name,
+            detector=plan.asked.name,
             model=label(model.name),
             server=model.server,
             fidelity=fidelity.level.value if fidelity is not None else None,
@@ -179,8 +180,8 @@ class _Work:
             notices=tuple(plan.notices),
             rounds=tuple(self._rounds),
             most=plan.settings.most,
-            kept=spent.cached,
-            asked=spent.calls,
+            cached=spent.cached,
+            calls=spent.calls,
             spent_usd=spent.usd,
             spent_complete=spent.complete,
         )
@@ -193,12 +194,12 @@ class _Work:
             judged = sum(1 for each in plan.asked.given if each.bad is not None)
             notices += filter(None, [resting(plan.asked.guessed, judged)])
         if refused is not None and view.status == "found":
-            notices.append(f"it ended before its checks were through: {refused}")
-        says_not = limits_of(plan.kind, free=plan.free, step=plan.step, model=plan.asked.model.name)
+            notices.append(f"stopped before it was confirmed: {refused}")
+        bounds = limits_of(plan.kind, free=plan.free, step=plan.step, model=plan.asked.model.name)
         return structs.replace(
             view,
             notices=tuple(notices),
-            says_not=tuple(says_not),
+            bounds=tuple(bounds),
             ended=refused,
             digest=digests.digest(
                 "bisect", digests.encode(plan.question), digests.encode(self._seen())
@@ -209,15 +210,15 @@ class _Work:
         return [tuple(each) for each in self._plan.asked.evidence]
 
     def _lost(self, lost: Mapping[int, str]) -> Iterator[str]:
-        """Why samples could not be judged, a line a version."""
+        """Why samples are unusable, a line per version."""
         counted: dict[int, int] = {}
         for each in self._plan.asked.evidence:
             if each.bad is None:
                 counted[each.version] = counted.get(each.version, 0) + 1
         for version, why in sorted(lost.items()):
             name = self._plan.asked.versions[version].name
-            many = format.count(counted[version], "answer" if not self._plan.free else "run")
-            yield f"{name}: {many} could not be judged: {why}"
+            many = format.count(counted[version], "sample" if not self._plan.free else "run")
+            yield f"{name}: {many} unusable: {why}"
 
     def _labels(self, versions: Sequence[int]) -> list[Label]:
         known = self._plan.asked.versions

@@ -1,7 +1,6 @@
-"""The bisect screen: which prompt version, or which part of an edit, broke a run?
+"""The bisect screen: the prompt version, or the hunk of an edit, that broke a run.
 
-Nothing is asked before a person says so, and of a server only under a limit given for that one
-search.
+No call is made before the user starts the search, and to a server only within a limit given for it.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ class BisectScreen(ExperimentScreen[BisectState]):
     """One search over versions."""
 
     CSS_PATH = "screen.tcss"
-    HELP = "a bisection"
+    HELP = "bisect edit"
     AT_REST = frozenset({"run", "choose", "model", "most", "expect", "whole", "step", "from_here"})
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (150, "-wide")]
 
@@ -132,7 +131,7 @@ class BisectScreen(ExperimentScreen[BisectState]):
             return
         self.change(options=options)
         if not options.steps:
-            self.show_error(ArcError("this run has no model call that could be asked again"))
+            self.show_error(ArcError("this run has no model call to replay"))
         elif first and self._edit is not None and options.ways:
             self._take_way(options.ways[0])
         elif first:
@@ -209,8 +208,8 @@ class BisectScreen(ExperimentScreen[BisectState]):
     def action_step(self) -> None:
         options = self.state.options
         assert options is not None
-        words = f"{'none' if options.step is None else f'step {options.step}'} now"
-        box = AskBox("at which step?", words, hint=f"a number, 0 to {options.steps - 1}")
+        words = f"now: {'none' if options.step is None else f'step {options.step}'}"
+        box = AskBox("step", words, hint=f"a number from 0 to {options.steps - 1}")
         self.app.push_screen(box, lambda typed: self._take_step(typed, options.steps))
 
     def _take_step(self, typed: str | None, steps: int) -> None:
@@ -219,7 +218,7 @@ class BisectScreen(ExperimentScreen[BisectState]):
         if typed.isdecimal() and int(typed) < steps:
             self._look(int(typed), exactly=True)
         else:
-            self.say(f"{typed!r} is no step of this run", severity="error")
+            self.say(f"'{typed}' is not a step of this run", severity="error")
 
     def action_whole(self) -> None:
         """Judge whole free runs, or one answer again."""
@@ -229,15 +228,15 @@ class BisectScreen(ExperimentScreen[BisectState]):
         self._settle(self.state.way, request)
 
     def action_most(self) -> None:
-        words = f"at most {format.count(self.request.settings.most, 'answer')} now"
-        box = AskBox("how many answers at most?", words, hint="a number, as 200")
+        words = f"now: {format.count(self.request.settings.most, 'sample')}"
+        box = AskBox("sample limit", words, hint="a number, such as 200")
         self.app.push_screen(box, self._take_most)
 
     def _take_most(self, typed: str | None) -> None:
         if typed is None:
             return
         if not typed.isdecimal() or not 2 <= int(typed) <= MOST_OF_ALL:
-            self.say(f"{typed!r} is no number from 2 to {MOST_OF_ALL}", severity="error")
+            self.say(f"'{typed}' is not a number from 2 to {MOST_OF_ALL}", severity="error")
             return
         self.change_request(settings=structs.replace(self.request.settings, most=int(typed)))
 
@@ -256,9 +255,9 @@ class BisectScreen(ExperimentScreen[BisectState]):
         self._unsaid = isinstance(error, (NothingExpected, BadPredicate))
         hint = here(error.hint)
         if self._missed:
-            hint = "ask again (‹bisect.run›), and say what it may cost"
+            hint = "‹bisect.run› run, with a limit"
         elif self._unsaid:
-            hint = "‹bisect.expect› says what a good answer does"
+            hint = "‹bisect.expect› set what a good answer does"
         self.change(phase="failed", trouble=ArcError(error.message, hint))
 
     # --- the run
@@ -319,7 +318,7 @@ class BisectScreen(ExperimentScreen[BisectState]):
     def action_copy(self) -> None:
         text = bisect_markdown(self.state.view)
         self.app.copy_to_clipboard(text)
-        self.say(f"what was found copied as Markdown, {len(text)} characters")
+        self.say(f"result copied as Markdown: {format.count(len(text), 'character')}")
 
     def leave(self) -> None:
         if self.focused is self.behind:

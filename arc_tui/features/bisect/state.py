@@ -1,8 +1,8 @@
-"""Where a bisection stands, as one value: what could be searched, what that would ask, how far it
-is, and what its screen says of it.
+"""A bisection as one value: what can be searched, what that costs, its progress, and the sentences
+of its screen.
 
-Ways are offered from what is known: earlier bisections, kept edits, the demo's own prompts;
-others are named by a person: files in their order, patterns of them, or the revisions of one
+Ways are offered from what is known: earlier bisections, saved edits, the demo's own prompts;
+others are named by the user: files in their order, patterns of them, or the revisions of one
 file in git.
 """
 
@@ -48,7 +48,7 @@ from taxonomy.query.failures import break_and_notice
 LAST = 3
 """The newest prompts that are offered by themselves: one change is likelier among few."""
 
-RANGES = 'as "prompts/v*.md", or of git: "prompt.md v1..HEAD"'
+RANGES = 'such as "prompts/v*.md", or a git range: "prompt.md v1..HEAD"'
 
 
 class Way(Struct, frozen=True, kw_only=True):
@@ -119,12 +119,12 @@ def _found(store: Store, trace: Trace, step: int | None) -> tuple[str | None, st
     """By whose word an answer at the step is bad, and the finding it rests on."""
     said = diagnosis(store, trace.id)
     findings = said.findings if said is not None else ()
-    oracle = detector_at(trace, findings, step)
-    if oracle is None:
+    detector = detector_at(trace, findings, step)
+    if detector is None:
         return None, ""
-    rule = oracle.name.removesuffix(", by rule")
+    rule = detector.name.removesuffix(", by rule")
     here = (each.why for each in findings if each.step == step and each.rule == rule)
-    return oracle.name, format.one_line(next(here, ""))
+    return detector.name, format.one_line(next(here, ""))
 
 
 def _has_gold(trace: Trace) -> bool:
@@ -164,13 +164,13 @@ def _of_edit(trace: Trace, step: int, edit: Edit) -> Iterator[Way]:
     parts = len(hunks(old, new))
     if parts:
         yield Way(
-            name=f"parts of {name}",
-            words=f"{format.count(parts, 'hunk')} of the system prompt: which of them?",
+            name=f"hunks of {name}",
+            words=f"{format.count(parts, 'hunk')} of the system prompt",
             old=Source(name="as recorded", text=old),
             new=Source(name=edit.name, text=new),
         )
     if edit.model is None:
-        words = "until which step does it save the run?"
+        words = "last recoverable step"
         yield Way(name=f"{name} from each step", words=words, fix=edit)
 
 
@@ -183,11 +183,9 @@ def _of_demo(recorded: str) -> Iterator[Way]:
         return
     until = sources[: texts.index(recorded.rstrip("\n")) + 1]
     if len(until) > LAST:
-        yield Way(
-            name=spanned(until[-LAST:]), words="the demo's last prompts", sources=until[-LAST:]
-        )
+        yield Way(name=spanned(until[-LAST:]), words="last demo prompts", sources=until[-LAST:])
     if len(until) > 1:
-        yield Way(name=spanned(until), words="all the demo's prompts until this", sources=until)
+        yield Way(name=spanned(until), words="all demo prompts up to this", sources=until)
 
 
 def in_order(folder: Path) -> list[Path]:
@@ -223,7 +221,7 @@ def named(words: str) -> Way:
     else:
         sources = of_files([file for each in said for file in _files(each)])
     if len(sources) < 2:
-        raise BadVersions(f"{words!r} names one version, and two are needed", RANGES)
+        raise BadVersions(f"{words!r} is one version; a bisection needs two", RANGES)
     return Way(name=spanned(sources), sources=tuple(sources))
 
 
@@ -257,9 +255,8 @@ class BisectCost(CostEstimate, frozen=True, eq=False, kw_only=True):
     def question(self) -> str:
         where = protocol.address(protocol.server_url())
         return (
-            f"{extent(self.estimate)}: {format.tokens(self.estimate.input_tokens)} tokens in each,"
-            f" {_cost(self.estimate)}.\nThey go to {where}. Answers are kept and never paid for"
-            " twice."
+            f"{extent(self.estimate)}: {format.tokens(self.estimate.input_tokens)} input tokens"
+            f" each, {_cost(self.estimate)}.\nServer: {where}. Responses are cached."
         )
 
 
@@ -274,7 +271,7 @@ def build_cost(store: Store, request: BisectRequest) -> BisectCost:
         sentence="",
         step=plan.step,
         free=plan.free,
-        oracle=plan.asked.name,
+        detector=plan.asked.name,
         model=label(model.name),
         server=model.server,
         fidelity=fidelity.level.value if fidelity is not None else None,
@@ -295,7 +292,7 @@ def _rows(plan: Plan) -> Iterator[VersionRow]:
     names = plan.hunk_names if plan.parts else [each.name for each in plan.asked.versions]
     for name in names:
         note = plan.label(name).note
-        yield VersionRow(name=name, note=note, bad=rate(0, 0), hits=0, censored=0, likely=None)
+        yield VersionRow(name=name, note=note, bad=rate(0, 0), hits=0, unusable=0, likely=None)
 
 
 def _diffs(plan: Plan) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -312,9 +309,7 @@ def _diffs(plan: Plan) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 # --- where it stands
 
-NOTHING = (
-    "Nothing is searched yet: ‹bisect.choose› names prompt versions, an edit, or a range of git."
-)
+NOTHING = "Nothing to bisect yet. ‹bisect.choose› choose versions, an edit or a git range"
 
 
 HERE = {
@@ -348,26 +343,26 @@ class BisectState(ExperimentState, frozen=True, eq=False, kw_only=True):
         """The run, and what is searched in it."""
         run = self.options.run if self.options is not None else "this run"
         if not self.way:
-            return f"an earlier bisection · {run}" if self.view.rows else f"which edit broke {run}?"
+            return f"earlier bisection · {run}" if self.view.rows else f"Bisect edits of {run}"
         return f"bisect {self.way} · {run}"
 
     @property
     def lines(self) -> tuple[str, ...]:
         """What is to be said first: the verdict, or how far it is."""
         if self.trouble is not None:
-            kept = "What was answered is kept." if self.view.samples else ""
-            return (f"{as_sentence(self.trouble.message)} {kept}".rstrip(),)
+            saved = "Completed calls are saved." if self.view.samples else ""
+            return (f"{as_sentence(self.trouble.message)} {saved}".rstrip(),)
         match self.phase:
             case "estimating":
-                return ("Looking what can be searched.",)
+                return ("Reading the run.",)
             case "idle":
                 return (self._said_before,)
             case "stopped":
-                return "Stopped; ‹bisect.run› goes on, and asks only the rest.", *self._likeliest
+                return "Stopped. Completed calls are saved. ‹bisect.run› continue", *self._likeliest
             case "done":
-                return f"{here(self.view.sentence)}.", *self._next
+                return as_sentence(here(self.view.sentence)), *self._next
             case _ if not self.view.rounds:
-                return ("Asking the first round.",)
+                return ("Running round 1.",)
             case _:
                 return as_sentence(here(self.view.sentence)), *self._likeliest
 
@@ -375,8 +370,8 @@ class BisectState(ExperimentState, frozen=True, eq=False, kw_only=True):
     def _said_before(self) -> str:
         if self.cost is None:
             return NOTHING
-        price = "free" if self.cost.is_free else f"{_cost(self.cost.estimate)}, limit first"
-        return f"‹bisect.run› asks {extent(self.cost.estimate)}, {price}."
+        price = "free" if self.cost.is_free else f"{_cost(self.cost.estimate)}; needs a limit"
+        return f"{extent(self.cost.estimate)}, {price}. ‹bisect.run› run"
 
     @property
     def _likeliest(self) -> tuple[str, ...]:
@@ -386,37 +381,37 @@ class BisectState(ExperimentState, frozen=True, eq=False, kw_only=True):
         shares = {row.name: row.likely or 0.0 for row in self.view.rows[1:]}
         name = max(shares, key=lambda each: shares[each])
         if self.view.unchanged >= shares[name]:
-            return (f"Likeliest so far: nothing changed ({self.view.unchanged:.2f}).",)
-        said = format.one_line(name)
-        said = f"lost from {said} on" if self.view.kind == "prefix" else f"{said} broke it"
-        return (f"Likeliest so far: {said} ({shares[name]:.2f}).",)
+            return (f"Most likely so far: no change ({self.view.unchanged:.2f}).",)
+        first = format.one_line(name)
+        likeliest = f"not recoverable from {first} on" if self.view.kind == "prefix" else first
+        return (f"Most likely so far: {likeliest} ({shares[name]:.2f}).",)
 
     @property
     def _next(self) -> tuple[str, ...]:
         """What is open, and the key that goes on from there."""
         if self.view.status == "found" and self.view.verified is None:
-            return ("Not confirmed: neither side of the boundary was asked again.",)
+            return ("Not confirmed: no new samples of the boundary.",)
         if self.view.status == "non-monotone" and len(self.request.sources) > 2:
-            return ("‹bisect.from_here› leaves out the versions before the one under the cursor.",)
+            return ("‹bisect.from_here› leave out the versions above the cursor",)
         return ()
 
     @property
     def bounds(self) -> tuple[str, ...]:
         """What the result does not say."""
-        return tuple(map(here, self.view.says_not)) if self.phase == "done" else ()
+        return tuple(map(here, self.view.bounds)) if self.phase == "done" else ()
 
     @property
     def bad(self) -> str:
         """What counts as bad, where, and by whose word; "" where that is not known yet."""
-        if not self.view.oracle:
+        if not self.view.detector:
             return ""
         runs = self.view.free or self.view.kind == "prefix"
         where = "whole runs" if runs else f"at step {self.view.step}"
         if runs and self.view.step is not None:
             where += f" from step {self.view.step} on"
-        found = self.options is not None and self.view.oracle == self.options.by
+        found = self.options is not None and self.view.detector == self.options.by
         why = f": {self.options.why}" if found and self.options is not None else ""
-        return f"bad {where}: {format.one_line(self.view.oracle)}{why if not runs else ''}"
+        return f"bad {where}: {format.one_line(self.view.detector)}{why if not runs else ''}"
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -438,9 +433,9 @@ EMPTY = BisectState(request=BisectRequest(trace=""))
 def extent(estimate: BisectEstimate) -> str:
     """Whom a search asks, and about how often: `about 17 answers of demo, rule-based`."""
     each = "" if estimate.calls_each == 1 else f" of up to {estimate.calls_each} calls"
-    stored = f", {estimate.stored} of them there" if estimate.stored else ""
+    cached = f", {estimate.stored} cached" if estimate.stored else ""
     whom = format.one_line(label(estimate.model))
-    about = f"about {format.count(estimate.samples, 'answer')}{each}{stored}"
+    about = f"about {format.count(estimate.samples, 'sample')}{each}{cached}"
     return f"{whom}: {about}, at most {estimate.most}"
 
 

@@ -90,10 +90,10 @@ def merged(sources: Iterable[Source]) -> Merged:
     for each in sources:
         known = first.setdefault(each.text.rstrip("\n"), each)
         if known is not each:
-            notices.append(f"{each.name} says what {known.name} says: left out")
+            notices.append(f"{each.name} left out: same text as {known.name}")
     if len(first) < 2:
-        said = "all versions say the same" if notices else "two versions and more are needed"
-        raise BadVersions(said, "name the files in their order, the oldest first")
+        why = "all versions are the same" if notices else "a bisection needs two or more versions"
+        raise BadVersions(why, "name the files in order, the oldest first")
     return Merged(sources=tuple(first.values()), notices=tuple(notices))
 
 
@@ -108,13 +108,11 @@ def of_git(file: Path, span: str) -> list[Source]:
     """
     before, dots, after = span.partition("..")
     if not dots or after.startswith(".") or span.startswith("-"):
-        raise BadVersions(f"{span!r} is no range of revisions", "write A..B, as in v1.0..HEAD")
+        raise BadVersions(f"'{span}' is not a range of revisions", "Try: --git PATH v1.0..HEAD")
     folder = file.parent
     changes = _changes(folder, file.name, f"{before or 'HEAD'}..{after or 'HEAD'}")
     if not changes:
-        raise BadVersions(
-            f"no revision of {span} changes {file}", "git log -- FILE lists those that do"
-        )
+        raise BadVersions(f"no revision of {span} changes {file}", "Try: git log -- FILE")
     found = []
     old_name = changes[0].path_before
     if old_name is not None:
@@ -142,7 +140,7 @@ def _source(folder: Path, revision: str, path: str, named: Change) -> Source:
     try:
         text = raw.decode()
     except UnicodeDecodeError as error:
-        raise BadVersions(f"{path} at {named.short} is no text: {error}") from error
+        raise BadVersions(f"{path} at {named.short} is not text: {error}") from error
     return Source(
         name=named.short, note=named.subject, text=text, toml=Path(path).suffix == ".toml"
     )
@@ -243,10 +241,10 @@ def _git(folder: Path, *words: str) -> bytes:
             timeout=_GIT_S,
         )
     except OSError as error:
-        raise BadVersions(f"git cannot be run: {error}", "versions may be files, too") from error
+        raise BadVersions(f"cannot run git: {error}", "versions can be files too") from error
     except subprocess.TimeoutExpired as error:
         raise BadVersions(
-            f"git gave no answer in {_GIT_S:.0f} s and was stopped", "versions may be files, too"
+            f"git did not end within {_GIT_S:.0f} s", "versions can be files too"
         ) from error
     if done.returncode:
         said = format.one_line(done.stderr.decode(errors="replace")) or f"code {done.returncode}"

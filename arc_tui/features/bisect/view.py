@@ -1,5 +1,5 @@
-"""What `arc bisect` and its screen show: a row a version, what was asked and why, and what it came
-to in sentences that claim no more than the answers show; all of it as Markdown too.
+"""What `arc bisect` and its screen show: a row per version, the rounds and their reasons, the
+result in sentences that claim no more than the samples show; all of it as Markdown too.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ Kind: TypeAlias = Literal["versions", "hunks", "prefix"]
 State: TypeAlias = Literal[Status, "going"]
 
 WHY: dict[Why, str] = {
-    "ends": "without both ends nothing can be told",
-    "tells most": "an answer there is expected to leave the least open",
-    "any change?": "do the ends differ at all?",
-    "far from it": "one change must explain them too",
-    "all": "one change does not explain it: every version is looked at",
-    "fresh": "do new answers of both neighbours say the same?",
+    "ends": "oldest and newest first",
+    "tells most": "most informative next sample",
+    "any change?": "do oldest and newest differ?",
+    "far from it": "check for a second change",
+    "all": "not monotonic: test every version",
+    "fresh": "confirm both sides of the boundary",
 }
 
 
 class VersionRow(Struct, frozen=True, kw_only=True):
-    """One version: `bad` is the share of its judged answers that are bad, `censored` counts those
-    that could not be judged. `likely` is how likely it is the first bad one, None for the first.
-    `among` marks those that are named, `misfit` those one change does not explain; `next` counts
-    the answers asked for now."""
+    """One version: `bad` is the share of its usable samples that are bad, `unusable` counts the
+    others. `likely` is the probability that it is the first bad one, None for the oldest. `among`
+    marks those that are named, `misfit` those one change does not explain; `next` counts the
+    samples of the current round."""
 
     name: str
     note: str
     bad: Rate
     hits: int
-    censored: int
+    unusable: int
     likely: float | None
     among: bool = False
     misfit: bool = False
@@ -47,21 +47,21 @@ class VersionRow(Struct, frozen=True, kw_only=True):
 
 
 class RoundLine(Struct, frozen=True, kw_only=True):
-    """A round of answers: of which versions, in words, and what for."""
+    """A round of samples: of which versions, in words, and why."""
 
     versions: str
     why: str
 
 
 class BisectView(Struct, frozen=True, eq=False, kw_only=True):
-    """A search over versions, as far as it is.
+    """A search over versions so far.
 
-    `unchanged` is how likely nothing changed, `several` that the boundary is one of several, None
-    where that is no question. `samples` counts the answers of the search, `checks` those of its
-    checks; of all of them `asked` were asked for and `kept` were stored. `diff` is the named
-    version against the one before it, or the named hunks. `says_not` are sentences that bound what
-    was found. `fidelity` is that of the requests that are asked. `ended` says why the model
-    declined to go on. `digest` is over the evidence, None before the end.
+    `unchanged` is the probability that nothing changed, `several` that the boundary is one of
+    several, None where that is no question. `samples` counts those of the search, `checks` those
+    that confirm it; `calls` of all of them were new, `cached` were stored. `diff` is the named
+    version against the one before it, or the named hunks. `bounds` are sentences that limit the
+    result. `fidelity` is that of the requests. `ended` is why the search ended early. `digest` is
+    over the evidence, None before the end.
     """
 
     trace: str
@@ -70,7 +70,7 @@ class BisectView(Struct, frozen=True, eq=False, kw_only=True):
     sentence: str
     step: int | None
     free: bool
-    oracle: str
+    detector: str
     model: str
     server: str
     fidelity: str | None
@@ -86,12 +86,12 @@ class BisectView(Struct, frozen=True, eq=False, kw_only=True):
     rounds: tuple[RoundLine, ...] = ()
     parts: tuple[str, ...] = ()
     diff: tuple[str, ...] = ()
-    says_not: tuple[str, ...] = ()
+    bounds: tuple[str, ...] = ()
     samples: int = 0
     checks: int = 0
     most: int = 0
-    asked: int = 0
-    kept: int = 0
+    calls: int = 0
+    cached: int = 0
     spent_usd: float = 0.0
     spent_complete: bool = True
     ended: str | None = None
@@ -99,7 +99,7 @@ class BisectView(Struct, frozen=True, eq=False, kw_only=True):
 
     @property
     def named(self) -> bool:
-        """Was something found, and not taken back by fresh answers?"""
+        """Is one named, and not refuted by new samples?"""
         return self.status == "found" and self.verified is not False
 
 
@@ -110,7 +110,7 @@ EMPTY = BisectView(
     sentence="",
     step=None,
     free=False,
-    oracle="",
+    detector="",
     model="",
     server="",
     fidelity=None,
@@ -118,7 +118,7 @@ EMPTY = BisectView(
 
 
 class Label(Struct, frozen=True):
-    """How a version is called, a word beside it, and what its author said of it."""
+    """A version's name, a note, and its author's subject line."""
 
     name: str
     note: str = ""
@@ -126,7 +126,7 @@ class Label(Struct, frozen=True):
 
     @property
     def full_name(self) -> str:
-        """How a sentence calls it."""
+        """The name in a sentence."""
         return f"{self.name} “{format.cut(self.subject, 60)}”" if self.subject else self.name
 
 
@@ -146,7 +146,7 @@ def version_rows(
             note=label.note,
             bad=rate(counts.bad, counts.n),
             hits=counts.bad,
-            censored=counts.censored,
+            unusable=counts.censored,
             likely=likely[at] if at else None,
             among=at in among,
             misfit=at in misfits,
@@ -162,10 +162,10 @@ def found_rows(labels: Sequence[Label], found: Found) -> tuple[VersionRow, ...]:
 
 
 def round_line(why: Why, names: Sequence[str]) -> RoundLine:
-    """`v1, v5 ×2`: what a round asks, and what for."""
+    """`v1, v5 ×2`: the samples of a round, and why."""
     counted = {name: list(names).count(name) for name in dict.fromkeys(names)}
-    said = (name if times == 1 else f"{name} ×{times}" for name, times in counted.items())
-    return RoundLine(versions=", ".join(said), why=WHY[why])
+    versions = (name if times == 1 else f"{name} ×{times}" for name, times in counted.items())
+    return RoundLine(versions=", ".join(versions), why=WHY[why])
 
 
 def text_diff(old: str, new: str, old_name: str, new_name: str) -> tuple[str, ...]:
@@ -174,7 +174,7 @@ def text_diff(old: str, new: str, old_name: str, new_name: str) -> tuple[str, ..
     return tuple(lines)
 
 
-# --- what it came to
+# --- the result
 
 
 def sentence(found: Found, labels: Sequence[Label], kind: Kind, refused: str | None) -> str:
@@ -182,9 +182,9 @@ def sentence(found: Found, labels: Sequence[Label], kind: Kind, refused: str | N
     names = [label.name for label in labels]
     match found.status:
         case "found" if kind == "prefix":
-            return _lost(found, names)
+            return _last_recoverable(found, names)
         case "found":
-            return _broke(found, [label.full_name for label in labels])
+            return _first_bad(found, [label.full_name for label in labels])
         case "no change":
             return _unchanged(found, names, kind)
         case "reversed":
@@ -194,147 +194,140 @@ def sentence(found: Found, labels: Sequence[Label], kind: Kind, refused: str | N
         case "censored":
             ends = [at for at in (0, len(names) - 1) if not found.seen[at].n]
             which = " and ".join(names[at] for at in ends)
-            return f"Nothing can be told: {which} gave nothing that can be judged"
+            return f"No usable sample of {which}"
         case "budget":
-            return _unsure(found, names, refused)
+            return _inconclusive(found, names, refused)
 
 
 def hunk_sentence(culprits: Culprits, many: int, refused: str | None) -> str:
     """The result of a search over hunks, which are counted from 1."""
     first = culprits.parts[0].found
     if not culprits.hunks:
-        texts = [Label("the old text"), *(Label(f"{n} hunks") for n in range(1, many))]
-        return sentence(first, [*texts, Label("the new text")], "versions", refused)
+        texts = [Label("old text"), *(Label(f"{n} hunks") for n in range(1, many))]
+        return sentence(first, [*texts, Label("new text")], "versions", refused)
     several = len(culprits.hunks) > 1
-    which = f"{'Hunks' if several else 'Hunk'} {_listed(culprits.hunks)} of {many}"
+    which = f"{'hunks' if several else 'hunk'} {_listed(culprits.hunks)} of {many}"
     boundary = min(first.among)
     counts = (
-        f"with {'them' if several else 'it'} {_share(first, boundary, many + 1)} fail, before"
-        f" {_share(first, 0, boundary)}"
+        f"{_share(first, boundary, many + 1)} fail with {'them' if several else 'it'},"
+        f" {_share(first, 0, boundary)} without"
     )
     if first.verified is False:
-        return f"{which} seemed to break it, but fresh answers did not confirm it: {counts}"
-    together = " together" if several else ""
-    return f"{which} broke it{together}: {counts} {_basis(first)}; {_alone(culprits, refused)}"
+        return f"Not confirmed by new samples: {which}; {counts}"
+    together = " (together)" if several else ""
+    return f"First bad: {which}{together}; {counts} {_basis(first)}; {_alone(culprits, refused)}"
 
 
 def _alone(culprits: Culprits, refused: str | None) -> str:
     if culprits.enough:
-        return "enough without the others" if len(culprits.hunks) > 1 else "enough alone"
+        return "sufficient without the others" if len(culprits.hunks) > 1 else "sufficient alone"
     if refused is not None or culprits.parts[-1].found.status == "budget":
-        return "whether that is enough without the others is open"
-    return "not enough without the others, and what else it takes was not found"
+        return "not evaluated without the others"
+    return "not sufficient without the others; the rest of the cause was not found"
 
 
 def part_lines(culprits: Culprits) -> Iterator[str]:
-    """The searches after the first one: was a hunk enough, what did it need?"""
+    """The searches after the first one: is a hunk sufficient, what else does it need?"""
     for part in culprits.parts[1:]:
         found = part.found
         ends = f"{_counts(found.seen[-1])} fail with, {_counts(found.seen[0])} without"
         if not part.kept:
             noun = "hunk" if len(part.order) == 1 else "hunks"
-            enough = "enough" if found.status == "found" else "not enough"
+            sufficient = "sufficient" if found.status == "found" else "not sufficient"
             if found.status == "budget":
-                enough = "not sure"
-            yield f"{noun} {_listed(part.order)} alone: {enough} ({ends})"
+                sufficient = "inconclusive"
+            yield f"{noun} {_listed(part.order)} alone: {sufficient} ({ends})"
         else:
             kept = _listed(sorted(part.kept))
-            yield f"beside hunk {kept}, of {_listed(part.order)}: {found.status} ({ends})"
+            yield f"with hunk {kept}, among {_listed(part.order)}: {found.status} ({ends})"
 
 
 def _listed(hunks: Sequence[int]) -> str:
-    """`1, 2 and 5`: hunks as they are counted for people."""
+    """`1, 2 and 5`: hunks, counted from 1."""
     *most, last = (str(hunk + 1) for hunk in hunks)
     return f"{', '.join(most)} and {last}" if most else last
 
 
 def limits_of(kind: Kind, *, free: bool, step: int | None, model: str) -> Iterator[str]:
-    """What the result does not say."""
+    """What the result does not cover."""
     if free or kind == "prefix":
         yield (
-            "Runs are answered from the tape: whether a real one would have passed nobody checked,"
-            " and one that left what was recorded is counted apart."
+            "Tools are mocked from the recording: outcome not evaluated, and runs without a"
+            " recorded result are unusable."
         )
     else:
-        yield (
-            f"This is about the answer at step {step} alone, asked with its recorded history;"
-            " what whole runs do --free asks."
-        )
+        yield (f"Step {step} only, with its recorded context; --free tests whole runs.")
     if model == DEMO:
-        yield (
-            "The demo model answers by rule: this shows how the search works, and nothing of a"
-            " real model."
-        )
+        yield ("The demo model is rule-based: the result says nothing about a real model.")
     else:
-        yield f"Another model than {model} may answer otherwise."
+        yield f"Holds for {model}; other models may differ."
 
 
 # --- the statuses
 
 
-def _broke(found: Found, names: Sequence[str]) -> str:
+def _first_bad(found: Found, names: Sequence[str]) -> str:
     first, last = min(found.among), max(found.among)
     which = " or ".join(names[at] for at in found.among)
-    beside = _mute(found, names)
-    counts = f"from it on {_share(found, last, len(names))} fail, before {_share(found, 0, first)}"
+    unusable = _without_samples(found, names)
+    counts = f"{_share(found, last, len(names))} fail from it on, {_share(found, 0, first)} before"
     if found.verified is False:
-        return f"{which} seemed to break it{beside}, but fresh answers did not confirm it: {counts}"
-    return f"{which} broke it{beside}: {counts} {_basis(found)}"
+        return f"Not confirmed by new samples: {which}{unusable}; {counts}"
+    return f"First bad: {which}{unusable}; {counts} {_basis(found)}"
 
 
-def _lost(found: Found, names: Sequence[str]) -> str:
+def _last_recoverable(found: Found, names: Sequence[str]) -> str:
     first, last = min(found.among), max(found.among)
     counts = (
-        f"from {names[last]} on {_share(found, last, len(names))} are lost, before"
-        f" {_share(found, 0, first)}"
+        f"{_share(found, last, len(names))} fail from {names[last]} on,"
+        f" {_share(found, 0, first)} before"
     )
     if found.verified is False:
-        return (
-            f"{names[first - 1]} seemed the last from which the fix saves the run, but fresh runs"
-            f" did not confirm it: {counts}"
-        )
-    said = f"{names[first - 1]} is the last from which the fix saves the run{_mute(found, names)}"
-    return f"{said}: {counts} {_basis(found)}"
+        return f"Last recoverable step not confirmed by new runs: {names[first - 1]}; {counts}"
+    last_good = f"{names[first - 1]}{_without_samples(found, names)}"
+    return f"Last recoverable: {last_good}; {counts} {_basis(found)}"
 
 
-def _mute(found: Found, names: Sequence[str]) -> str:
-    """The named ones that gave nothing to judge, in brackets."""
-    mute = [names[at] for at in found.among if not found.seen[at].n]
-    return f" ({', '.join(mute)} gave nothing that can be judged)" if mute else ""
+def _without_samples(found: Found, names: Sequence[str]) -> str:
+    """The named ones without a usable sample, in brackets."""
+    without = [names[at] for at in found.among if not found.seen[at].n]
+    return f" (no usable sample of {', '.join(without)})" if without else ""
 
 
 def _unchanged(found: Found, names: Sequence[str], kind: Kind) -> str:
     first, last = found.seen[0], found.seen[-1]
     mostly = 2 * (first.bad + last.bad) > first.n + last.n
     if kind == "prefix":
-        said = (
-            "The fix saves the run from no step asked"
+        result = (
+            "Not recoverable from any step tested"
             if mostly
-            else ("The fix saves the run from every step asked")
+            else "Recoverable from every step tested"
         )
-        return f"{said}: lost {_counts(first)} from {names[0]}, {_counts(last)} from {names[-1]}"
-    ends = f"{names[0]} fails {_counts(first)}, {names[-1]} {_counts(last)}"
-    why = f"what fails is older than {names[0]}" if mostly else "neither end shows the failure"
-    return f"Nothing changed between {names[0]} and {names[-1]}: {ends}; {why}"
+        return f"{result}: {_counts(first)} fail from {names[0]}, {_counts(last)} from {names[-1]}"
+    ends = f"{_counts(first)} fail in {names[0]}, {_counts(last)} in {names[-1]}"
+    why = f"the cause is older than {names[0]}" if mostly else "neither fails in most samples"
+    return f"No change between {names[0]} and {names[-1]}: {ends}; {why}"
 
 
 def _reversed(found: Found, names: Sequence[str], kind: Kind) -> str:
-    ends = f"{names[0]} fails {_counts(found.seen[0])}, {names[-1]} {_counts(found.seen[-1])}"
+    first, last = _counts(found.seen[0]), _counts(found.seen[-1])
     if kind == "prefix":
-        return f"The other way round: {ends}; a later start is saved more often"
+        return (
+            f"Reversed: a later start recovers more often ({first} fail from {names[0]}, {last}"
+            f" from {names[-1]})"
+        )
     return (
-        f"The other way round: {ends}; something in between repaired it"
-        " (named newest first, the versions would say what)"
+        f"Reversed: oldest fails, newest passes ({first} fail in {names[0]}, {last} in"
+        f" {names[-1]}). To find what fixed it, name the newest first"
     )
 
 
 def _mixed(found: Found, names: Sequence[str]) -> str:
     misfits = ", ".join(f"{names[at]} ({_counts(found.seen[at])})" for at in found.misfits)
-    verb = "does" if len(found.misfits) == 1 else "do"
-    rest = f"{misfits} {verb} not fit one change; the table says what each does"
+    rest = f"not explained by one change: {misfits}"
     if found.first_bad is None:
-        return f"Not one change: {rest}"
-    return f"{names[found.first_bad]} is {SEVERAL}{_again(found)}: {rest}"
+        return f"Not monotonic: {rest}"
+    return f"Not monotonic: {names[found.first_bad]} is {SEVERAL}{_again(found)}; {rest}"
 
 
 SEVERAL = "one boundary of possibly several"
@@ -346,18 +339,19 @@ def several(found: Found) -> str | None:
     if not found.warned or found.several is None:
         return None
     return (
-        f"{SEVERAL}: by the answers of the other versions there are more with a probability of"
-        f" {found.several:.2f}; one alone is said at {ALONE:.2f} or less"
+        f"{SEVERAL}: probability {found.several:.2f} of another one, by the samples of the other"
+        f" versions (threshold {ALONE:.2f})"
     )
 
 
-def _unsure(found: Found, names: Sequence[str], refused: str | None) -> str:
-    after = f"after {format.count(found.samples, 'answer')}"
-    why = f"; it ended there: {refused}" if refused else "; --max-samples N allows more"
+def _inconclusive(found: Found, names: Sequence[str], refused: str | None) -> str:
+    after = f"Inconclusive after {format.count(found.samples, 'sample')}"
+    why = f"; stopped: {refused}" if refused else ". Try: --max-samples N"
     if found.first_bad is None or not found.samples:
-        return f"Not sure {after}{why}"
-    likeliest = f"{names[found.first_bad]} is the likeliest (posterior {found.confidence:.2f})"
-    return f"Not sure {after}: {likeliest}{why}"
+        return f"{after}{why}"
+    return (
+        f"{after}: most likely {names[found.first_bad]} (probability {found.confidence:.2f}){why}"
+    )
 
 
 # --- counts
@@ -373,24 +367,24 @@ def _counts(seen: Seen) -> str:
 
 
 def _basis(found: Found) -> str:
-    checked = f" + {found.more} to check it" if found.more else ""
-    answers = f"{format.count(found.samples, 'answer')}{checked}"
-    return f"(posterior {found.confidence:.2f}, {answers}{_again(found)})"
+    checked = f" + {found.more} to confirm" if found.more else ""
+    samples = f"{format.count(found.samples, 'sample')}{checked}"
+    return f"(probability {found.confidence:.2f}, {samples}{_again(found)})"
 
 
 def _again(found: Found) -> str:
-    """What both sides of the boundary did when they were asked again."""
+    """The new samples of both sides of the boundary."""
     if found.again is None:
         return ""
     good, bad = found.again
-    return f", asked again {_counts(bad)} fail, just before {_counts(good)}"
+    return f", new samples: {_counts(bad)} fail, {_counts(good)} just before"
 
 
 # --- to paste into an issue or a commit
 
 
 def bisect_markdown(view: BisectView) -> str:
-    """The verdict, a row a version, the diff, what it does not say."""
+    """The verdict, a row per version, the diff, the bounds."""
     return "\n".join(_lines(view)) + "\n"
 
 
@@ -403,27 +397,27 @@ def _lines(view: BisectView) -> Iterator[str]:
     yield "|---|---|---|---|"
     yield from map(_row, view.rows)
     if view.unchanged is not None:
-        yield f"| nothing changed | | {view.unchanged:.2f} | |"
+        yield f"| no change | | {view.unchanged:.2f} | |"
     yield ""
     if view.diff:
         fence = "`" * max(3, 1 + max(_ticks(line) for line in view.diff))
         yield from (f"{fence}diff", *map(format.plain, view.diff), fence, "")
     where = "" if view.step is None else f" at step {view.step}"
-    yield f"Bad: {format.one_line(view.oracle)}{where}, of trace {view.trace[:8]}. Asked:"
+    yield f"Bad: {format.one_line(view.detector)}{where}, trace {view.trace[:8]}. Model:"
     yield (
-        f"{format.one_line(view.model)}, {view.samples} + {view.checks} answers."
+        f"{format.one_line(view.model)}, {view.samples} + {view.checks} samples."
         f" {'Not finished.' if view.digest is None else f'Digest {view.digest}.'}"
     )
-    yield from (f"- {format.one_line(each)}" for each in view.says_not)
+    yield from (f"- {format.one_line(each)}" for each in view.bounds)
 
 
 def _row(row: VersionRow) -> str:
     name = format.one_line(row.name).replace("|", "\\|")
     note = format.one_line(row.note).replace("|", "\\|")
     likely = "" if row.likely is None else f"{row.likely:.2f}"
-    lost = f" · {row.censored} lost" if row.censored else ""
+    unusable = f" · {row.unusable} unusable" if row.unusable else ""
     shown = f"**{name}**" if row.among else name
-    return f"| {shown} | {row.hits}/{row.bad.n}{lost} | {likely} | {note} |"
+    return f"| {shown} | {row.hits}/{row.bad.n}{unusable} | {likely} | {note} |"
 
 
 def _ticks(line: str) -> int:

@@ -1,6 +1,5 @@
-"""The parts of the bisect screen: what it came to and what bounds that, the versions, what stands
-behind each of them, how far it is and what it cost; and the questions what is to be searched and
-what a good answer does, asked until the answer can be read.
+"""The parts of the bisect screen: the result and its bounds, the versions, the page of each,
+progress and cost; and the dialogs that ask what to search and what a good answer does.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ NARROW, WIDE = 8, 16
 ROOMY = 76
 """Cells from which on the bar of the posterior is a wide one."""
 
-UNCHANGED = "nothing changed"
+UNCHANGED = "no change"
 SEEN = 0.005
 """A posterior under it prints as .00 and has no bar."""
 
@@ -178,8 +177,8 @@ def _mark(row: VersionRow) -> str:
 
 
 def _notes(row: VersionRow) -> list[str]:
-    said = [f"{row.censored} not judged"] if row.censored else []
-    return [*said, format.one_line(row.note)] if row.note else said
+    notes = [f"{row.unusable} unusable"] if row.unusable else []
+    return [*notes, format.one_line(row.note)] if row.note else notes
 
 
 class BisectHead(ExperimentHead[BisectState]):
@@ -222,7 +221,7 @@ class BisectFoot(ExperimentFooter[BisectState]):
     def progress(self, width: int) -> Text:
         view, cost = self.state.view, self.state.cost
         about = max(cost.estimate.samples if cost is not None else 0, view.samples, 1)
-        done = f"{view.samples} of about {format.count(about, 'answer')}"
+        done = f"{view.samples} of about {format.count(about, 'sample')}"
         words = f"{done} · {_spent(view)}{limit_words(self.state.request.limits)}"
         return self.bar(view.samples, about, words, BAR if width >= FOOT_WIDE else BAR // 2)
 
@@ -239,8 +238,8 @@ def _figures(view: BisectView) -> Iterator[str]:
     if view.model:
         yield f"{format.one_line(view.model)}{where}"
     if view.samples:
-        checks = f" + {view.checks} to check it" if view.checks else ""
-        yield f"{format.count(view.samples, 'answer')}{checks}"
+        checks = f" + {view.checks} to confirm" if view.checks else ""
+        yield f"{format.count(view.samples, 'sample')}{checks}"
         yield _spent(view)
     if view.fidelity is not None:
         yield format.fidelity(view.fidelity, view.fidelity_reasons)
@@ -248,7 +247,7 @@ def _figures(view: BisectView) -> Iterator[str]:
 
 def _spent(view: BisectView) -> str:
     usd = format.usd(view.spent_usd, complete=view.spent_complete)
-    return f"{view.asked} asked, {view.kept} kept, {usd} spent"
+    return f"{format.count(view.calls, 'call')} · {view.cached} cached · {usd}"
 
 
 # --- what stands behind a version
@@ -271,20 +270,20 @@ def bisect_page(state: BisectState, row: VersionRow | None) -> Document:
 
 def _changes(state: BisectState, row: VersionRow | None) -> Iterator[Item]:
     if row is None:
-        words = "how likely it is that the last version is no worse than the first"
+        words = "probability that the newest version is no worse than the oldest"
         yield Block(text=words, style="quiet")
         return
     if state.view.kind == "prefix":
-        yield Block(text=f"the fix is tried from {format.one_line(row.name)} on", style="quiet")
+        yield Block(text=f"free runs with the fix from {format.one_line(row.name)}", style="quiet")
         return
     diff = state.diff_of(row)
     if diff:
         yield Block(text=_heading(diff), style="head")
         yield from diff_page([line for line in diff if not line.startswith(("--- ", "+++ "))])
     elif row.likely is None and state.view.rows[0] is row:
-        yield Block(text="the first: the others are held against it", style="quiet")
+        yield Block(text="oldest version: no diff", style="quiet")
     else:
-        words = "its text is not at hand: ‹bisect.choose› names the versions again"
+        words = "text not stored. ‹bisect.choose› choose the versions again"
         yield HintBlock(text=words, style="quiet")
 
 
@@ -296,7 +295,7 @@ def _heading(diff: Sequence[str]) -> str:
 
 def _parts(state: BisectState) -> Iterator[Item]:
     if state.view.parts:
-        yield Block(text="is it enough alone?", style="role")
+        yield Block(text="sufficient alone?", style="role")
         yield from (Block(text=format.one_line(part)) for part in state.view.parts)
 
 
@@ -305,13 +304,13 @@ def _rounds(rounds: Sequence[RoundLine], *, latest_first: bool) -> Iterator[Item
     if not rounds:
         return
     if latest_first:
-        yield Block(text="asked now", style="role")
+        yield Block(text="this round", style="role")
         yield _round(rounds[-1])
         if rounds[:-1]:
-            yield Block(text="asked before", style="role")
+            yield Block(text="earlier rounds", style="role")
             yield from map(_round, reversed(rounds[:-1]))
         return
-    yield Block(text="asked, and why", style="role")
+    yield Block(text="rounds", style="role")
     yield from map(_round, rounds)
 
 
@@ -377,10 +376,10 @@ class ExpectationDialog:
 
 def _question(options: BisectOptions, request: BisectRequest) -> str:
     if request.fix is not None:
-        return "what does a run do that is saved?"
+        return "what a recovered run does"
     if request.free:
-        return "what does a good run do?"
-    return f"what does a good answer do at step {options.step}?"
+        return "what a good run does"
+    return f"what a good answer does at step {options.step}"
 
 
 def _expectations(options: BisectOptions, request: BisectRequest) -> list[Option]:
@@ -389,11 +388,11 @@ def _expectations(options: BisectOptions, request: BisectRequest) -> list[Option
     choices = []
     if options.by is not None and not whole:
         why = f": {options.why}" if options.why else ""
-        choices.append(Option(expectation.RULE, f"{options.by}{why}", "not the rule's finding"))
+        choices.append(Option(expectation.RULE, f"{options.by}{why}", "without the rule's finding"))
     if options.gold:
-        choices.append(Option(expectation.GOLD, "the gold actions of the run's source"))
+        choices.append(Option(expectation.GOLD, "the source's gold actions"))
     if not whole and (request.model or options.model) == DEMO:
-        choices.append(Option(expectation.JUDGE, "scored a half or more; judged by rule here"))
+        choices.append(Option(expectation.JUDGE, "score of 0.5 or more; rule-based"))
     return choices
 
 
@@ -414,10 +413,10 @@ class WayDialog:
         known = options.ways if options is not None else ()
         ways = known if trouble is None else ()
         box = AskBox(
-            "which edit broke it? what is to be searched",
+            "bisect edits",
             str(trouble) if trouble is not None else "",
             answer=self._typed,
-            hint=f"or files, {RANGES}",
+            hint=f"{'or ' if ways else 'No versions yet. Try '}files, {RANGES}",
             choices=[Option(_at(place), way.words, way.name) for place, way in enumerate(ways)],
         )
 
