@@ -314,7 +314,7 @@ class TestLive:
     def test_it_says_what_it_may_cost_first_and_a_limit_ends_it_with_what_is_known(
         self, db: Path, api: MessagesApi
     ) -> None:
-        with pytest.raises(OfflineMiss, match="v3, answer 1"):
+        with pytest.raises(OfflineMiss, match="v3, sample 1"):
             self.asked(db)
         words = ("--live", "--max-calls", "12", "-m", "1", "--model", MODEL)
         first = CliRunner().invoke(
