@@ -120,7 +120,7 @@ def test_answers_that_cannot_be_judged_are_counted_apart(db: Path) -> None:
     view = met(db, "--system", str(prompt(6)), "--expect", "rule", trace=LOOP)
     assert view["met"] is False
     assert view["lost"] > 0
-    assert view["reasons"] == ["loop, by rule cannot tell"]
+    assert view["reasons"] == ["loop, by rule: inconclusive"]
 
 
 def test_what_it_asked_is_kept_and_its_edit_too(db: Path) -> None:

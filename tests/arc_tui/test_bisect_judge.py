@@ -77,7 +77,7 @@ def test_the_first_step_scored_badly_is_named_and_that_no_model_was_asked(db: Pa
     assert lines[0].startswith(
         "First step that scores under 0.5: step 2 (message 5), scored 0.33: "
     )
-    assert lines[1].startswith("demo, rule-based: no model was asked")
+    assert lines[1].startswith("demo, rule-based: no model call")
     assert "Not confirmed yet." in lines
     assert "judge" in lines
 
@@ -137,7 +137,7 @@ def test_no_more_steps_are_asked_than_may_be(db: Path, api: MessagesApi) -> None
         BISECT, ["steps", TOUR, *words, "--db", str(db)], standalone_mode=False
     )
     assert isinstance(ended.exception, ArcError)
-    assert str(ended.exception) == "inconclusive: sample limit reached; Try: --max-samples N"
+    assert str(ended.exception) == "inconclusive: sample limit reached. Try: --max-samples N"
     view = as_json(ended)
     assert api.asked == 3
     assert sum(row["evaluated"] for row in view["rows"]) == 3
@@ -178,7 +178,7 @@ def test_the_judges_calls_are_foreseen_and_counted(
     assert (foreseen["calls"], foreseen["most_calls"]) == (6, 6), "three answers, each judged"
     result = expected(db, TOUR, *words, *LIVE, "--json")
     assert "6 live calls at first" in result.stderr
-    assert "one more for each new answer the judge sees is counted" in result.stderr
+    assert "includes one judge call per new response" in result.stderr
     assert as_json(result)["asked"] == api.asked == 3 + len(server.judge.seen)
     again = as_json(expected(db, TOUR, *words, "--model", MODEL, "--estimate", "--json"))
     assert (again["calls"], again["stored"]) == (0, 3 + len(server.judge.seen))
