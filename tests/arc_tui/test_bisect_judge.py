@@ -179,7 +179,7 @@ def test_the_judges_calls_are_foreseen_and_counted(
     result = expected(db, TOUR, *words, *LIVE, "--json")
     assert "6 live calls at first" in result.stderr
     assert "includes one judge call per new response" in result.stderr
-    assert as_json(result)["asked"] == api.asked == 3 + len(server.judge.seen)
+    assert as_json(result)["calls"] == api.asked == 3 + len(server.judge.seen)
     again = as_json(expected(db, TOUR, *words, "--model", MODEL, "--estimate", "--json"))
     assert (again["calls"], again["stored"]) == (0, 3 + len(server.judge.seen))
 
