@@ -30,6 +30,11 @@ class Attribution(StrEnum):
     ENVIRONMENT = "environment"
     GRADER = "grader"
 
+    @classmethod
+    def _missing_(cls, value: object) -> Attribution | None:
+        """What exports of earlier versions call two of them."""
+        return {"harness": cls.ENVIRONMENT, "check": cls.GRADER}.get(str(value))
+
 
 class Shape(StrEnum):
     """How the step scores of a run go. `unclear` is below the noise floor."""

@@ -204,3 +204,12 @@ def _judgements(db: sqlite3.Connection) -> None:
     for part in (TABLES, FAILURES, RUNS, INDICES, ORDERS, CALLS):
         for statement in part.split(";\n\n"):
             db.execute(statement)
+
+
+@migrations("0002_attributions")
+def _attributions(db: sqlite3.Connection) -> None:
+    for table in ("tag", "suggestion"):
+        db.execute(
+            f"UPDATE {table} SET fault = CASE fault WHEN 'harness' THEN 'environment'"
+            " WHEN 'check' THEN 'grader' ELSE fault END"
+        )

@@ -11,6 +11,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from arc_tui import importing
@@ -21,6 +22,7 @@ from replay.store.handle import Store
 from replay.store.rows import trace_rows
 from replay.store.schema import BOOK, migrations
 from replay.store.trouble import StoreTooOld
+from taxonomy.classes import Attribution
 from taxonomy.judgements.care import EXPORTED
 from taxonomy.judgements.schema import migrations as judgements
 from taxonomy.judgements.schema import open_ledger
@@ -126,7 +128,22 @@ def test_a_demo_with_other_runs_is_left_alone(old: Path) -> None:
     assert old.read_bytes() == before
 
 
-def test_each_set_has_one_migration_of_its_own(tmp_path: Path) -> None:
-    assert (migrations.names, judgements.names) == (("0001_recordings",), ("0001_judgements",))
+def test_attributions_under_their_earlier_names_are_renamed(tmp_path: Path) -> None:
+    path = tmp_path / "arc.db"
+    with Store.open(path, judgements.first(1)) as store:
+        for number, fault in enumerate(("harness", "check", "user", None)):
+            store.db.execute(
+                "INSERT INTO tag (trace, span, step, class, fault, by, source, evidence, tagged_ns)"
+                " VALUES ('t', ?, 0, 'loop', ?, 'mei', 'human', '[]', 0)", (str(number), fault),
+            )  # fmt: skip
+        store.db.commit()
+    with open_ledger(path) as store:
+        found = [row[0] for row in store.db.execute("SELECT fault FROM tag ORDER BY span")]
+    assert found == ["environment", "grader", "user", None]
+    assert msgspec.json.decode(b'"harness"', type=Attribution) is Attribution.ENVIRONMENT
+
+
+def test_each_set_begins_with_one_migration(tmp_path: Path) -> None:
+    assert (migrations.names[0], judgements.names[0]) == ("0001_recordings", "0001_judgements")
     with Store.open(tmp_path / "arc.db") as store:
         assert not set(migrations.applied(store.db)) & set(migrations.before)
