@@ -113,7 +113,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "search": "arc_tui.features.runs.command:find",
         "show": "arc_tui.features.trace.command:show",
         "brief": "arc_tui.features.trace.command:brief",
-        "diagnose": "arc_tui.features.trace.command:break_",
+        "diagnose": "arc_tui.features.trace.command:diagnose",
         "compare": "arc_tui.features.compare.command:compare",
     },
     "Tag": {
@@ -132,7 +132,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Measure": {
         "failures": "arc_tui.features.failures.command:pareto",
         "stats": "arc_tui.features.stats.command:stats",
-        "cost": "arc_tui.features.cost.command:money",
+        "cost": "arc_tui.features.cost.command:cost",
         "judge": "arc_tui.features.judge:score",
         "calibrate": "arc_tui.features.calibration.command:calibrate",
     },

@@ -37,7 +37,7 @@ from arc_tui.features.trace.command import brief_text
 from arc_tui.places import demo_database, fixtures
 from arc_tui.ui.format import count, one_line
 from arc_tui.views.runs import build_runs
-from arc_tui.views.trace import build_break
+from arc_tui.views.trace import build_diagnose
 from replay.edit.files import from_files
 from replay.errors import ArcError, NotFound
 from replay.store.handle import Store, now_ns
@@ -224,7 +224,7 @@ def print_tour(path: Path) -> None:
         for line in pareto_lines(runs.pareto, 30):
             out.print(line)
         _head(f"arc --db {path} diagnose {TRACE}", "2. the break candidates of one failed run")
-        for said in build_break(store, TRACE).lines():
+        for said in build_diagnose(store, TRACE).lines():
             out.print(said, soft_wrap=True)
         _head(
             f"arc --db {path} replay {TRACE} --system {prompt}",

@@ -50,9 +50,9 @@ class Media(Struct, frozen=True, kw_only=True):
         if self.digest is not None:
             known.append(f"sha256 {self.digest}")
         elif self.place is not None:
-            known.append(f"not recorded, at {one_line(self.place)[:200]}")
+            known.append(f"not recorded · source {one_line(self.place)[:200]}")
         else:
-            known.append("its bytes cannot be read")
+            known.append("content unreadable")
         return f"[{' · '.join(known)}]"
 
 
@@ -206,5 +206,5 @@ def without_bytes(value: Json) -> Json:
         return value
     media = media_of(value)
     if media is not None and media.digest is not None:
-        return {"type": media.kind, "instead of its bytes": media.line}
+        return {"type": media.kind, "placeholder": media.line}
     return {key: without_bytes(each) for key, each in value.items()}

@@ -138,24 +138,24 @@ def price(offer: ProbeOffer, model: str | None) -> str:
     if offer.why_not is not None:
         return ""
     if model is None or offer.estimate is None:
-        return f"{format.UNKNOWN} calls: which model?"
+        return "cost unknown: no model"
     return calls(offer.estimate, local=model == LOCAL)
 
 
 def calls(estimate: Estimate, *, local: bool) -> str:
     """`22 calls, about $0.0120`."""
     if not estimate.calls:
-        return "all answered already"
+        return "all cached"
     said = format.count(estimate.calls, "call")
     return f"{said}, free" if local else f"{said}, {cost(estimate)}"
 
 
 def readings(offer: ProbeOffer) -> Iterator[str]:
-    """What either result would speak for, and what to do then."""
+    """The cause that each result indicates, and the intervention."""
     entry = BY_NAME[offer.name]
-    for shown, means in (("still there", entry.persists), ("gone", entry.repairs)):
+    for shown, means in (("failure persists", entry.persists), ("failure gone", entry.repairs)):
         yield f"{shown}: {means.classification}; then {means.intervention}"
-    yield "rarer, and still there: a partial effect; neither alone"
+    yield "failure less frequent: partial effect; neither cause alone"
 
 
 def last_words(line: LogLine) -> str:
@@ -163,16 +163,16 @@ def last_words(line: LogLine) -> str:
     if line.classification is None:
         first, second = BY_NAME[line.probe].candidates
         if line.result == "partial":
-            return f"probed {line.date}: a partial effect, neither {first} nor {second} alone"
-        return f"probed {line.date}: undecided between {first} and {second}"
+            return f"probed {line.date}: partial effect; neither {first} nor {second} alone"
+        return f"probed {line.date}: inconclusive: {first} or {second}"
     return f"probed {line.date}: {line.classification} → {line.intervention}"
 
 
 def last_basis(line: LogLine) -> str:
     """What it rests on: the probe, both arms' counts, who answered."""
     (hits, of), (edited, edited_of) = line.control, line.edited
-    assumed = ", its symptom assumed" if line.assumed else ""
+    assumed = ", symptom assumed" if line.assumed else ""
     return (
-        f"{line.probe}{assumed}: the failure in {edited}/{edited_of} with the probe,"
-        f" {hits}/{of} without, by {format.one_line(label(line.model))}"
+        f"{line.probe}{assumed}: failure in {edited}/{edited_of} with the probe,"
+        f" {hits}/{of} without · model {format.one_line(label(line.model))}"
     )

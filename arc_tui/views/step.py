@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
 import msgspec
-from msgspec import Struct, convert, field, structs
+from msgspec import Struct, convert, structs
 
 from arc_tui.ui import format
 from arc_tui.views.media import described, without_bytes
@@ -94,8 +94,8 @@ class StepView(Struct, frozen=True, eq=False, kw_only=True):
     """Everything the detail tabs of one step draw.
 
     `agent` is who took the step, where the source says. `score` is the one that counts, `scores`
-    are all there are, most trusted first. `origins` are where the values of its calls came from,
-    None until the whole run was read for that; so are `probes`, what can be probed here.
+    are all there are, most trusted first. `value_origins` are where the values of its calls came
+    from, None until the whole run was read for that; so are `probes`, what can be probed here.
 
     `earlier` holds the leading messages that the step before it (in its thread; `before` is its
     number) saw too, `new` the rest. `tools` is None where it is not known what was offered.
@@ -119,16 +119,17 @@ class StepView(Struct, frozen=True, eq=False, kw_only=True):
     raw: str
     agent: str | None = None
     scores: tuple[Scored, ...] = ()
-    origins: StepOrigins | None = field(name="grounds", default=None)
+    value_origins: StepOrigins | None = None
     probes: WhyProbes | None = None
 
     @property
     def earlier_line(self) -> str:
         """One line for the part of the request that the step before saw too."""
         if not self.shared:
-            return "nothing before"
+            return "first request"
         noun = "message" if self.shared == 1 else "messages"
-        return f"{self.shared} {noun} as in the step before"
+        before = "the previous step" if self.before is None else f"step {self.before}"
+        return f"{self.shared} {noun} as in {before}"
 
     @property
     def shared(self) -> int:
@@ -324,7 +325,7 @@ def step_markdown(view: StepView) -> str:
         f"{format.one_line(row.model) or 'model unknown'}, fidelity {view.fidelity.value}",
     ]
     for finding in view.findings:
-        unsure = " (a hint)" if finding.is_hint else ""
+        unsure = " (hint, not counted)" if finding.is_hint else ""
         parts.append(f"**{finding.failure.value}?** {format.one_line(finding.why)}{unsure}")
         parts += [
             f"- {format.one_line(each.role)}: {format.one_line(each.text)}"
@@ -337,10 +338,10 @@ def step_markdown(view: StepView) -> str:
             "\n".join(line for each in view.scores for line in _markdown_scored(each)),
         ]
     parts.append("### New in the request")
-    parts += [_markdown_message(said) for said in view.new] or ["nothing"]
+    parts += [_markdown_message(said) for said in view.new] or ["nothing new"]
     parts += ["### Response", _markdown_message(view.response) if view.response else "not recorded"]
     if view.observations:
-        parts.append("### Observations")
+        parts.append("### Tool results")
         parts += [_markdown_seen(seen) for seen in view.observations]
     return "\n\n".join(parts) + "\n"
 
@@ -349,7 +350,7 @@ def _markdown_scored(scored: Scored) -> Iterator[str]:
     """A score and whose it is, its answered items below."""
     score, who = scored.score, scored.who
     shown = "no score" if score.value is None else format.score(score.value)
-    unused = "" if who.used else ", counts nowhere"
+    unused = "" if who.used else ", not counted"
     yield f"- {shown} by {format.one_line(who.name)}{unused}"
     for item in score.items:
         because = format.one_line(item.because)

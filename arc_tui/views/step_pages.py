@@ -15,11 +15,11 @@ SYSTEM_SHOWN = 240
 
 
 SAID_BELOW = (NO_SYSTEM, NO_TOOLS)
-"""Reasons that the page says again where the thing itself would stand."""
+"""Reasons that the page repeats in place of the missing part."""
 
 
 def request_page(_: TraceView, step: StepView) -> Document:
-    """What the model saw: what is new in full, what it had seen before behind one line."""
+    """The context of the model call: what is new in full, the rest behind one line."""
     return (
         Block(text=_request_facts(step), style="quiet"),
         *(Block(text=format.one_line(reason), style="quiet", indent=INDENT)
@@ -76,7 +76,7 @@ def _tools(step: StepView) -> Iterator[Item]:
 def _earlier(step: StepView) -> Iterator[Item]:
     if not step.shared:
         return
-    before = "the step before" if step.before is None else f"step {step.before}"
+    before = "the previous step" if step.before is None else f"step {step.before}"
     yield Fold(
         key="earlier",
         line=f"{format.count(step.shared, 'message')} as in {before}",
@@ -102,7 +102,7 @@ def _message(said: MessageView, key: str, *, new: bool) -> Iterator[Item]:
     for place, result in enumerate(said.results):
         yield value(result, key=f"{key} result {place}", mark=mark)
     if not (said.text or said.thinking or said.calls or said.results):
-        yield Block(text="(nothing in it)", style="quiet", indent=INDENT, mark=mark)
+        yield Block(text="(empty)", style="quiet", indent=INDENT, mark=mark)
 
 
 def _thinking(text: str, key: str, mark: str = "") -> Block:
@@ -112,7 +112,7 @@ def _thinking(text: str, key: str, mark: str = "") -> Block:
 def _call(call: CallView, key: str, mark: str = "") -> Iterator[Item]:
     yield Block(text=f"→ {format.one_line(call.name)}", style="head", mark=mark)
     if not call.parsed:
-        yield Block(text="arguments that are no JSON, as they were sent", style="error",
+        yield Block(text="invalid JSON arguments, shown as sent", style="error",
                     indent=INDENT, mark=mark)  # fmt: skip
     yield value(call.arguments, key=key, mark=mark)
 
@@ -131,23 +131,23 @@ def response_page(_: TraceView, step: StepView) -> Document:
     if row.error:
         items.append(Block(text=format.plain(row.error), style="error", key=f"{row.span} error"))
     if step.response is None:
-        return (*items, Block(text="no answer was recorded", style="quiet"))
+        return (*items, Block(text="response not recorded", style="quiet"))
     said = step.response
     if said.thinking:
         items += [Block(text="thinking", style="role"), _thinking(said.thinking, "thinking")]
     if said.text:
-        items += [Block(text="says", style="role"), value(said.text, key=f"{row.span} said")]
+        items += [Block(text="text", style="role"), value(said.text, key=f"{row.span} said")]
     for place, call in enumerate(said.calls):
         items += _call(call, f"{row.span} call {place}")
     if not (said.thinking or said.text or said.calls):
-        items.append(Block(text="an answer with nothing in it", style="quiet"))
+        items.append(Block(text="empty response", style="quiet"))
     return tuple(items)
 
 
-def observations_page(_: TraceView, step: StepView) -> Document:
+def results_page(_: TraceView, step: StepView) -> Document:
     """Each call of the step with what came back."""
     if not step.observations:
-        return (Block(text="this step called no tool", style="quiet"),)
+        return (Block(text="No tool calls in this step.", style="quiet"),)
     return tuple(item for seen in step.observations for item in _observation(seen))
 
 

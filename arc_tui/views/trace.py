@@ -7,11 +7,12 @@ from functools import cached_property
 
 from msgspec import Struct, structs
 
+from arc_tui.views.evidence import GoldDifference, candidate_phrase, candidate_text, reasons
 from arc_tui.views.runs import NO_RUN, run_row
 from arc_tui.views.scores import Scorer, scorers
 from arc_tui.views.tree import Branch, branches
 from replay.store.handle import Store, now_ns
-from replay.store.rows import StepRow, span_rows, step_rows, trace_row
+from replay.store.rows import StepRow, TraceRow, span_rows, step_rows, trace_row
 from taxonomy.calibration.approval import trusted_scores
 from taxonomy.classes import Shape
 from taxonomy.findings import TRUST, Candidate, Diagnosis, Signal, StepScore, most_trusted
@@ -51,8 +52,8 @@ class TraceView(Struct, frozen=True, eq=False, kw_only=True, dict=True):
     """Everything the trace screen draws but the step under the cursor.
 
     `lanes` begin with the best known score; `scored` has a lane for each of the `scorers` alone.
-    `called` are the calls of tools: span, step, name of the tool.
-    `blind`: what others and the rules say of the run is left out.
+    `called` are the calls of tools: span, step, name of the tool. `gold` is where the calls of a
+    run that did not pass differ from the gold of its task. `blind`: judgements are left out.
     """
 
     run: RunRow
@@ -65,6 +66,7 @@ class TraceView(Struct, frozen=True, eq=False, kw_only=True, dict=True):
     scored: tuple[Lane, ...] = ()
     blind: bool = False
     called: tuple[tuple[str, int, str], ...] = ()
+    gold: tuple[GoldDifference, ...] = ()
 
     @property
     def partial(self) -> bool:
@@ -126,7 +128,15 @@ def _without_steps(store: Store, name: str, *, drawn: bool) -> TraceView:
         tree=(),
         diagnosis=diagnoses.diagnosis(store, row.trace, scores=not drawn),
         tags=build_tags(store, row.trace),
+        gold=_gold(store, row),
     )
+
+
+def _gold(store: Store, row: TraceRow) -> tuple[GoldDifference, ...]:
+    """Where a run that did not pass differs from gold: a run may pass another way."""
+    from arc_tui.views.gold import gold_differences  # with the rules, which no list of runs needs
+
+    return () if row.outcome == "passed" else gold_differences(store, row.trace)
 
 
 def _read(store: Store, view: TraceView, first: int | None = None) -> TraceView:
@@ -171,6 +181,7 @@ def hide_judgements(view: TraceView) -> TraceView:
         tags=(),
         scorers=(),
         scored=(),
+        gold=(),
         blind=True,
     )
 
@@ -180,7 +191,13 @@ def build_tags(store: Store, trace: str) -> tuple[TagRow, ...]:
     return tuple(tags_of(store, trace))
 
 
-class BreakView(Struct, frozen=True, eq=False, kw_only=True):
+def gold_line(found: GoldDifference) -> str:
+    """A difference from gold with its step: `gold · step 3 · call not in gold: …`."""
+    place = "" if found.step is None else f"step {found.step} · "
+    return f"gold · {place}{found.line}"
+
+
+class DiagnoseView(Struct, frozen=True, eq=False, kw_only=True):
     """Where a trace may have broken. `published` is the step of the plain published rule."""
 
     trace: str
@@ -190,32 +207,38 @@ class BreakView(Struct, frozen=True, eq=False, kw_only=True):
     candidates: tuple[Candidate, ...]
     published: int | None
     published_votes: tuple[Signal, ...]
+    gold: tuple[GoldDifference, ...] = ()
 
     @property
-    def published_line(self) -> str:
-        """The published rule's verdict in one line."""
+    def baseline_line(self) -> str:
+        """The verdict of the baseline heuristic in one line."""
         shape = self.published_shape.value if self.published_shape else "unknown"
         if self.published is None:
-            return f"published rule: no break (no vote); shape {shape}"
+            return f"baseline heuristic: no step (no vote); shape {shape}"
         votes = ", ".join(vote.phrase for vote in self.published_votes)
-        return f"published rule: step {self.published} ({votes}); shape {shape}"
+        return f"baseline heuristic: step {self.published} ({votes}); shape {shape}"
 
     def lines(self) -> list[str]:
         """The view as printed."""
         found = [f"shape {self.shape.value if self.shape else 'unknown (no step scores)'}"]
+        found += [gold_line(each) for each in self.gold]
         for place, candidate in enumerate(self.candidates, 1):
-            found.append(f"{place}. step {candidate.step}: {candidate.why} · {candidate.accuracy}")
-            found += [f"     {each.name}: {each.phrase}" for each in candidate.signals]
+            text = candidate_text(candidate)
+            found.append(f"{place}. step {candidate.step} · {text} · {candidate.accuracy}")
+            found += [
+                f"     {each.names}" if each.known else f"     {each.names}: {each.phrase}"
+                for each in reasons(candidate, [candidate_phrase(candidate)])
+            ]
         if not self.candidates:
-            found.append("no break found")
-        return [*found, self.published_line]
+            found.append("No break candidates.")
+        return [*found, self.baseline_line]
 
 
-def build_break(store: Store, name: str) -> BreakView:
+def build_diagnose(store: Store, name: str) -> DiagnoseView:
     """The break-point candidates of a trace. Raises NotFound."""
     row = trace_row(store, name)
     said = diagnoses.diagnosis(store, row.trace)
-    return BreakView(
+    return DiagnoseView(
         trace=row.trace,
         outcome=row.outcome,
         shape=said.shape if said else None,
@@ -223,6 +246,7 @@ def build_break(store: Store, name: str) -> BreakView:
         candidates=said.candidates if said else (),
         published=said.published if said else None,
         published_votes=said.published_votes if said else (),
+        gold=_gold(store, row),
     )
 
 

@@ -142,7 +142,7 @@ class _Builder:
     def step(self, ask: SpanRow) -> Branch:
         acts, below = self._acts.get(ask.span_id, ()), self.under(ask)
         if not acts:
-            return _row(ask, "step", f"says: {ask.brief}" if ask.brief else "says nothing", below)
+            return _row(ask, "step", f"says: {ask.brief}" if ask.brief else "empty response", below)
         error = any(span.status == "error" for span in (ask, *acts))
         status = "error" if error else ask.status
         if len(acts) > 1:

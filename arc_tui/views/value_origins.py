@@ -102,8 +102,8 @@ Known = Literal["shown", "nowhere", "own", "unclear"]
 """A value was shown before its step; nothing had shown it; it is the model's own to choose; or it
 should have been shown, in a run that is not known in full."""
 
-NOWHERE = "no message or observation contains it"
-_UNSHOWN = {"own": "the model's own to choose", "unclear": "not found in what is known of the run"}
+NOWHERE = "not found in context"
+_UNSHOWN = {"own": "chosen by the model", "unclear": "not found; the recording is incomplete"}
 
 
 class ValueRow(Struct, frozen=True, kw_only=True):
@@ -128,7 +128,7 @@ class ValueRow(Struct, frozen=True, kw_only=True):
         if self.known != "shown":
             return _UNSHOWN.get(self.known, NOWHERE)
         step = f"step {self.step}, " if self.step is not None else ""
-        perhaps = "perhaps worked out of " if self.how == "derived" else ""
+        perhaps = "possibly computed from " if self.how == "derived" else ""
         return f"{perhaps}{step}{self.place}"
 
 

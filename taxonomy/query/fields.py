@@ -255,26 +255,29 @@ def references(store: Store, traces: Iterable[str]) -> dict[str, dict[str, Json]
 
 
 class CallMade(NamedTuple):
-    """A call as it was made; `effect` as recorded."""
+    """A call as it was made, and at which step; `effect` as recorded, `failed` where it ended in
+    an error."""
 
     act: Act
     effect: Effect
+    step: int | None = None
+    failed: bool = False
 
 
 def calls_made(store: Store, traces: Iterable[str]) -> dict[str, list[CallMade]]:
     """The tool calls of each trace, in the order of their steps."""
     found = store.db.execute(
-        "SELECT t.key, s.name, c.arguments, c.arguments_raw, c.effect"
+        "SELECT t.key, s.name, c.arguments, c.arguments_raw, c.effect, s.step, s.status"
         " FROM trace t JOIN span s ON s.trace = t.id JOIN tool_call c ON c.span = s.id"
         " WHERE t.complete AND t.key IN (SELECT value FROM json_each(?))"
         " ORDER BY t.id, s.step, s.seq",
         (among(traces),),
     )
     made: dict[str, list[CallMade]] = {}
-    for key, name, arguments, raw, effect in found:
+    for key, name, arguments, raw, effect, step, status in found:
         given = None if arguments is None else msgspec.json.decode(arguments)
         act = Act(tool=name, arguments=given, raw=raw)
-        made.setdefault(key, []).append(CallMade(act, effect))
+        made.setdefault(key, []).append(CallMade(act, effect, step, status == "error"))
     return made
 
 

@@ -127,7 +127,7 @@ def runs_of(store: Store, rows: Sequence[TraceRow]) -> list[Run]:
         if (found := gold_of(reference)) is not None
     }
     calls = calls_made(store, gold)
-    writes = _writing([*calls.values()], gold.values())
+    writes = writing_tools([*calls.values()], gold.values())
     signs = step_signs(store, traces)
     verdicts = failures.verdicts(store)
     cached = cache_shares(store, traces)
@@ -219,7 +219,7 @@ def _natural(text: str | None) -> list[tuple[int, str]]:
 # --- what a run has
 
 
-def _writing(made: Iterable[Iterable[CallMade]], gold: Iterable[Gold]) -> frozenset[str]:
+def writing_tools(made: Iterable[Iterable[CallMade]], gold: Iterable[Gold]) -> frozenset[str]:
     """The tools that change something: as a recording says, else by the verb in their name."""
     recorded: dict[str, set[str]] = {}
     for calls in made:

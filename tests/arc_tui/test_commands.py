@@ -69,7 +69,7 @@ def test_ls_lists_runs_with_what_looks_wrong(db: Path) -> None:
 def test_show_prints_the_tree_and_a_step_in_full(db: Path) -> None:
     text = run(db, "show", TOUR).stdout
     assert "   4 refund_order 1039" in text
-    assert "break? step 4" in text
+    assert "candidate: step 4" in text
     step = as_json(db, "show", TOUR, "4")
     assert step["observations"][0]["call"]["name"] == "refund_order"
     assert step["fidelity"] == "exact"
@@ -82,7 +82,7 @@ def test_a_printed_step_has_commands_where_the_app_has_keys(db: Path) -> None:
     assert f"  probes   Try: arc --db {db} experiment probe {key[:8]} --step 4\n" in at_break
     one = f"Try: arc --db {db} experiment probe {key} --probe summary --step 4\n"
     assert f"capability gap?   22 calls, free. {one}" in at_break
-    here = f"nothing stands out at this step   Try: arc --db {db} show {key[:8]} 4\n"
+    here = f"No findings.   Try: arc --db {db} show {key[:8]} 4\n"
     assert here in elsewhere
     assert "‹" not in at_break + elsewhere
 
@@ -99,8 +99,9 @@ def test_break_says_where_and_shows_the_published_rule_beside(db: Path) -> None:
     assert view["candidates"][0]["step"] == 4
     assert view["published"] == 4
     assert run(db, "diagnose", TOUR).return_value == 0
-    assert run(db, "diagnose", TOUR, "--rule", "arc").stdout.startswith("published rule: step 4")
-    assert "no break found" in run(db, "diagnose", "shop-compare-v8-0").stdout
+    heuristic = run(db, "diagnose", TOUR, "--rule", "arc").stdout
+    assert heuristic.startswith("baseline heuristic: step 4")
+    assert "No break candidates." in run(db, "diagnose", "shop-compare-v8-0").stdout
 
 
 def test_brief_fits_and_ends_with_the_next_commands(db: Path) -> None:

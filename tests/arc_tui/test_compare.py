@@ -65,7 +65,7 @@ def test_steps_that_did_the_same_stand_beside_each_other(refunds: CompareView) -
     assert marks == [
         (None, 0, "only_b"),
         (0, 1, "differs"),
-        (1, 2, "unclear"),
+        (1, 2, "inconclusive"),
         (2, 3, "same"),
         (3, 4, "same"),
     ]
@@ -76,22 +76,22 @@ def test_the_sentence_says_where_they_differ_and_that_they_come_together_again(
     refunds: CompareView,
 ) -> None:
     assert refunds.sentence == (
-        "They differ in 2 of 5 rows, first at step 0 of B, and are together again in the end."
+        "A and B differ in 2 of 5 rows, first at step 0 of B, and match again at the end."
     )
     assert refunds.note == "a difference, not a quality verdict"
     assert not refunds.same
-    assert (refunds.first, refunds.lasting, refunds.departure) == (0, None, 0)
+    assert (refunds.first, refunds.lasting, refunds.divergence) == (0, None, 0)
 
 
 def test_a_run_beside_one_that_went_another_way_says_where_they_part(store: Store) -> None:
     view = build_compare(
         store, named(store, "many-wishes", "v5"), named(store, "many-wishes", "v4")
     )
-    assert view.lasting == view.departure
-    assert view.departure is not None
-    assert view.rows[view.departure].b == 4
+    assert view.lasting == view.divergence
+    assert view.divergence is not None
+    assert view.rows[view.divergence].b == 4
     assert view.sentence.startswith(
-        "They part at step 4 of B and are never together again for long: only in B: get_order"
+        "A and B diverge at step 4 of B and match only briefly after it: only in B: get_order"
     )
 
 
@@ -101,7 +101,7 @@ def test_they_part_for_good_where_nothing_after_that_is_the_same(tmp_path: Path)
     kept(path, "1", step(call("read", path="a")), step(call("write", path="b")))
     with open_ledger(path) as store:
         view = build_compare(store, "26/0", "26/1")
-    assert view.sentence.startswith("They part at step 1 and are never together again: A: says")
+    assert view.sentence.startswith("A and B diverge at step 1 and never match again: A: says")
 
 
 def test_figures_say_how_they_changed_from_a_to_b(refunds: CompareView) -> None:
@@ -136,7 +136,7 @@ def test_the_same_the_other_way_round(store: Store, refunds: CompareView) -> Non
 def test_a_run_beside_itself_is_the_same(db: Path, refunds: CompareView) -> None:
     result = printed(db, refunds.a.trace, refunds.a.trace[:8])
     assert result.return_value == 0
-    assert "Both did the same at all 4 steps." in result.output
+    assert "A and B match at all 4 steps." in result.output
 
 
 def test_a_name_that_is_nobodys_is_told_as_that_of_a_trace(store: Store) -> None:
@@ -157,14 +157,12 @@ def test_runs_that_did_the_same_are_the_same_and_other_results_are_said(tmp_path
     kept(path, "1", step(call("get", "rainy", city="Oslo")), "It is sunny!")
     result = printed(path, "26/0", "26/1")
     assert result.return_value == 0
-    assert "Both did the same at all 2 steps, 1 of the calls brought something else." in (
-        result.output
-    )
+    assert "A and B match at all 2 steps, 1 with different tool results." in (result.output)
     with open_ledger(path) as store:
         view = build_compare(store, "26/0", "26/1")
         assert [row.results for row in view.rows] == [False, None]
         got = build_pair(store, view, view.rows[0]).parts[-1]
-        assert (got.title, got.a, got.b) == ("got", "sunny", "rainy")
+        assert (got.title, got.a, got.b) == ("result", "sunny", "rainy")
 
 
 def test_the_same_steps_to_another_end_are_a_difference(tmp_path: Path) -> None:
@@ -173,7 +171,7 @@ def test_the_same_steps_to_another_end_are_a_difference(tmp_path: Path) -> None:
     kept(path, "1", "It is sunny.", passed=False)
     result = printed(path, "26/0", "26/1")
     assert result.return_value == 1
-    assert "Both did the same at the one step, yet A passed and B failed" in result.output
+    assert "A and B match at the only step, but A passed and B failed" in result.output
 
 
 def test_what_was_told_in_other_words_is_neither_the_same_nor_a_difference(tmp_path: Path) -> None:
@@ -182,7 +180,7 @@ def test_what_was_told_in_other_words_is_neither_the_same_nor_a_difference(tmp_p
     kept(path, "1", "The sun shines.")
     result = printed(path, "26/0", "26/1")
     assert result.return_value == 0
-    assert "reworded, or where nobody can tell" in result.output
+    assert "inconclusive (wording differs or cannot be compared)" in result.output
 
 
 # --- a run and a replay
@@ -190,11 +188,11 @@ def test_what_was_told_in_other_words_is_neither_the_same_nor_a_difference(tmp_p
 
 def test_a_locked_replay_stands_beside_its_run_step_by_step(store: Store) -> None:
     view = build_compare(store, named(store, "refund", "v1"), replayed(store, "locked"))
-    assert view.asked_again
+    assert view.is_locked
     assert [row.a for row in view.rows] == [row.b for row in view.rows] == [0, 1, 2, 3]
     assert view.lasting is None
     assert view.first == 0
-    assert "each with the recorded history, it did something else at 2" in view.sentence
+    assert "Locked replay: 2 of 4 steps diverge" in view.sentence
     assert (view.b.edit, view.b.outcome) == ("v8", "unknown")
     assert view.b.input_tokens is not None
     assert view.prompts.system
@@ -214,14 +212,14 @@ def test_a_free_replay_is_the_recording_up_to_where_it_began(store: Store) -> No
     view = build_compare(store, named(store, "refund", "v1"), replayed(store, "free"))
     assert [row.mark for row in view.rows[:2]] == ["same", "same"]
     assert view.b.start == 2
-    assert "up to step 2 the free replay is the recording" in view.lacks
+    assert "the free replay starts at step 2; steps before it are recorded" in view.lacks
     pairs = [build_pair(store, view, row) for row in view.rows]
     assert all(pair.parts for pair in pairs)
 
 
 def test_another_run_may_be_compared_with_a_replay(store: Store) -> None:
     view = build_compare(store, named(store, "refund", "v8"), replayed(store, "locked"))
-    assert not view.asked_again
+    assert not view.is_locked
     assert any(row.mark == "same" for row in view.rows)
 
 
@@ -230,7 +228,7 @@ def test_another_run_may_be_compared_with_a_replay(store: Store) -> None:
 
 def test_a_row_in_full_marks_the_words_that_differ(store: Store, refunds: CompareView) -> None:
     pair = build_pair(store, refunds, refunds.rows[1])
-    assert [each.title for each in pair.parts] == ["says", "calls refund_order", "got"]
+    assert [each.title for each in pair.parts] == ["text", "calls refund_order", "result"]
     diff = pair.parts[1].diff
     assert diff is not None
     marked = {line.text[start:end] for line in diff for start, end in line.words}
@@ -258,7 +256,7 @@ def test_what_is_the_same_is_folded_and_unfolds(store: Store) -> None:
     folded = lines(view)
     assert [each.kind for each in folded].count("fold") == 1
     fold = next(each for each in folded if each.kind == "fold")
-    assert fold.text.endswith("of B")
+    assert fold.text.endswith("B 0–7")
     every = lines(view, every=True)
     assert [each.kind for each in every].count("row") == len(view.rows)
     opened = lines(view, opened={fold.first})
@@ -274,7 +272,7 @@ def with_rows(store: Store, number: int) -> CompareView:
 
 def test_a_comparison_is_copied_as_markdown(store: Store, refunds: CompareView) -> None:
     text = compare_markdown(refunds)
-    assert text.startswith("## refund/0 against refund/0\n\nThey differ in 2 of 5 rows")
+    assert text.startswith("## refund/0 vs. refund/0\n\nA and B differ in 2 of 5 rows")
     assert "(a difference, not a quality verdict)" in text
     assert "≠ step 0 of A, 1 of B: A: refund_order" in text
     row = pair_markdown(build_pair(store, refunds, refunds.rows[1]))
@@ -324,7 +322,7 @@ def test_rows_prints_what_is_the_same_too(tmp_path: Path) -> None:
     kept(path, "0", *parts, "Done.")
     kept(path, "1", *parts, step(call("write", path="x")))
     folded, every = printed(path, "26/0", "26/1"), printed(path, "26/0", "26/1", "--rows")
-    assert "5 steps the same: 0–4 of A, 0–4 of B" in folded.output
+    assert "5 matching steps: A 0–4, B 0–4" in folded.output
     assert 'read(path="3")' not in folded.output
     assert 'read(path="3")' in every.output
 
@@ -339,13 +337,13 @@ def test_step_prints_one_row_in_full(db: Path, refunds: CompareView) -> None:
         standalone_mode=False,
     )
     assert isinstance(wrong.exception, NotFound)
-    assert wrong.exception.hint == "there are 0 to 3"
+    assert wrong.exception.hint == "A has steps 0 to 3"
 
 
 def test_a_rule_says_what_does_not_count(db: Path, refunds: CompareView) -> None:
     rule = ["--compare", "refund_order.amount=ignore"]
     result = printed(db, refunds.a.trace, refunds.b.trace, *rule)
-    assert "They differ in 1 of 5 rows" in result.output
+    assert "A and B differ in 1 of 5 rows" in result.output
     assert "refund_order.amount: ignored" in result.output
 
 
@@ -364,9 +362,9 @@ def test_replay_last_is_the_latest_of_the_run(db: Path, refunds: CompareView) ->
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["{a}"], "name B, or a kept replay"),
-        (["{a}", "{b}", "--replay", "last"], "name B, or a kept replay"),
-        (["{b}", "--replay", "last"], "no replay of"),
+        (["{a}"], "B is missing: name a run"),
+        (["{a}", "{b}", "--replay", "last"], "B is missing: name a run"),
+        (["{b}", "--replay", "last"], "no saved replay of"),
         (["{a}", "--replay", "sha256:00"], "no kept replay"),
     ],
 )

@@ -86,7 +86,7 @@ async def test_without_another_run_it_says_what_to_do_and_escape_leaves(tmp_path
     run = trace(["Done."])
     put(db, header("26", "0", Outcome()), run.spans, diagnose(run))
     async with opened(db, "last", None, (80, 24)) as (pilot, _screen):
-        assert "mark another run in the list of runs with space" in text(pilot.app)
+        assert "Select another run in the list of runs with space" in text(pilot.app)
         await press(pilot, "escape")
         assert isinstance(pilot.app.screen, RunsScreen)
 
@@ -136,7 +136,7 @@ async def test_it_opens_at_the_departure_and_a_key_leads_back_there(db: Path) ->
     async with opened(db, *wishes(db)) as (pilot, screen):
         assert screen.view is not None
         assert screen.rows.row is screen.view.rows[0]
-        assert screen.view.departure == 0
+        assert screen.view.divergence == 0
         await press(pilot, "G", "X")
         assert screen.rows.row is screen.view.rows[0]
 
@@ -189,7 +189,7 @@ async def test_a_step_that_a_run_has_not_is_said_to_be_none(db: Path) -> None:
     async with opened(db, *wishes(db)) as (pilot, screen):
         await press(pilot, "2")
         assert pilot.app.screen is screen
-        assert "B has no step here" in text(pilot.app)
+        assert "B has no step in this row." in text(pilot.app)
 
 
 def long_runs(path: Path) -> Path:
@@ -203,7 +203,7 @@ def long_runs(path: Path) -> Path:
 
 async def test_f_and_space_show_what_is_the_same(tmp_path: Path) -> None:
     async with opened(long_runs(tmp_path / "arc.db"), "26/0", "26/1") as (pilot, _screen):
-        assert "7 steps the same: 0–6 of A, 0–6 of B" in text(pilot.app)
+        assert "7 matching steps: A 0–6, B 0–6" in text(pilot.app)
         await press(pilot, "g", "l")
         assert 'read(path="file 3")' in text(pilot.app)
         await press(pilot, "f", "f")
@@ -225,7 +225,7 @@ async def test_folding_keeps_the_cursor_where_it_was(tmp_path: Path) -> None:
 async def test_tab_goes_to_the_row_in_full_and_y_copies_what_is_in_front(db: Path) -> None:
     async with opened(db, *wishes(db)) as (pilot, screen):
         await press(pilot, "greater_than_sign", "y")
-        assert pilot.app.clipboard.startswith("## many-wishes/0 against many-wishes/0")
+        assert pilot.app.clipboard.startswith("## many-wishes/0 vs. many-wishes/0")
         await press(pilot, "tab", "y")
         assert pilot.app.clipboard.startswith("### step 3 of A, 2 of B")
         await press(pilot, "escape")
@@ -237,7 +237,7 @@ async def test_tab_goes_to_the_row_in_full_and_y_copies_what_is_in_front(db: Pat
 async def test_the_prompts_that_differ_are_shown_in_full(db: Path) -> None:
     async with opened(db, *wishes(db)) as (pilot, screen):
         await press(pilot, "g")
-        assert "what they were told" in text(pilot.app)
+        assert "system prompt and tools" in text(pilot.app)
         assert screen.pair.row is None
 
 
@@ -247,7 +247,7 @@ async def test_an_answer_of_a_free_replay_stands_in_no_run(db: Path) -> None:
     async with opened(db, a, b) as (pilot, screen):
         await press(pilot, "f", "G", "2")
         assert pilot.app.screen is screen
-        assert "stands in no run" in text(pilot.app)
+        assert "exists only in the free replay" in text(pilot.app)
 
 
 async def test_another_run_can_be_named(db: Path) -> None:

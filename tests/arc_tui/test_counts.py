@@ -88,7 +88,7 @@ async def test_from_the_break_to_a_verdict_on_an_edit_are_at_most_five(db: Path)
     async with sitting_at(db) as person:
         await person.press("enter")
         assert isinstance(person.pilot.app.screen, TraceScreen)
-        assert "break? 4" in person.sees
+        assert "candidate: step 4" in person.sees
         person.presses = 0
         await person.press("e")
         await person.paste_prompt(PROMPT)

@@ -74,10 +74,10 @@ def test_a_picture_of_any_provider_is_told_by_type_size_and_digest(block: dict[s
 def test_what_is_elsewhere_or_masked_is_said_to_be() -> None:
     url = media_of({"type": "image_url", "image_url": {"url": "https://a.test/b.png"}})
     assert url is not None
-    assert url.line == "[image · not recorded, at https://a.test/b.png]"
+    assert url.line == "[image · not recorded · source https://a.test/b.png]"
     masked = media_of({"type": "image", "source": {"data": "[[SECRET:x:00000000]]"}})
     assert masked is not None
-    assert masked.line == "[image · its bytes cannot be read]"
+    assert masked.line == "[image · content unreadable]"
     said = media_of({"type": "document", "source": {"type": "text", "data": "hello",
                                                     "media_type": "text/plain"}})  # fmt: skip
     assert said is not None

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from msgspec import structs
 
-from arc_tui.features.cost.command import money
+from arc_tui.features.cost.command import cost
 from arc_tui.features.cost.view import CostView, build_cost
 from replay.errors import NotFound
 from replay.trace import Outcome, Trace
@@ -57,7 +57,7 @@ def db(tmp_path: Path) -> Path:
 
 
 def printed(db: Path, *options: str) -> str:
-    result = CliRunner().invoke(money, ["--db", str(db), *options], standalone_mode=False)
+    result = CliRunner().invoke(cost, ["--db", str(db), *options], standalone_mode=False)
     if result.exception is not None:
         raise result.exception
     return result.stdout
@@ -73,8 +73,8 @@ def test_each_line_names_its_steps(db: Path) -> None:
     assert "26 / 1" in text
     assert "cache read fell 95 % at step 3 (20.5k → 1.0k, $0.0673 more)" in text
     assert "tools changed (sweep added)" in text
-    assert "step 0: read_file returned 400 tokens, re-sent 3× up to step 4" in text
-    assert "nothing later repeats anything of it" in text
+    assert "step 0: read_file returned 400 tokens, resent 3× up to step 4" in text
+    assert "not repeated later" in text
     assert "get_order rejected the same call 3×" in text
     assert "steps 2, 3: $0.08" in text
     assert "2 of 4 calls (0.50, 95 % 0.15–0.85)" in text
@@ -82,8 +82,8 @@ def test_each_line_names_its_steps(db: Path) -> None:
 
 def test_the_dearest_steps_come_first(db: Path) -> None:
     found = view(db)
-    assert [step.step for step in found.dearest[:2]] == [0, 3]
-    costs = [step.cost_usd or 0.0 for step in found.dearest]
+    assert [step.step for step in found.expensive_steps[:2]] == [0, 3]
+    costs = [step.cost_usd or 0.0 for step in found.expensive_steps]
     assert costs == sorted(costs, reverse=True)
 
 
@@ -111,13 +111,13 @@ def test_json_holds_every_list_in_full(db: Path) -> None:
 
 def test_a_what_if_says_that_it_is_about_cost_only(db: Path) -> None:
     text = printed(db, "last", "--route", "gpt-4o-mini", "--where", "short")
-    assert "steps with a short answer, 4 steps routed" in text
+    assert "steps with a short response, 4 steps routed" in text
     assert "cost only: resolution must be re-measured" in text
 
 
 def test_a_what_if_for_an_unknown_model_says_so(db: Path) -> None:
     text = printed(db, "last", "--route", "no-such-model")
-    assert "no step has a known price on both sides" in text
+    assert "No step has a known price for both models." in text
 
 
 def test_what_is_not_known_is_said(tmp_path: Path) -> None:
@@ -126,8 +126,8 @@ def test_what_is_not_known_is_said(tmp_path: Path) -> None:
     ]
     run = paid(PARTS, [*bare[:4], None], model="no-such-model")
     text = printed(stored(tmp_path / "arc.db", run), "last")
-    assert "5 steps of unknown cost" in text
-    assert "the source has no figures of what was read from the cache" in text
+    assert "cost of 5 steps unknown" in text
+    assert "cache reads not recorded" in text
     assert "cost unknown" in text
     assert "where it went" not in text
 

@@ -102,7 +102,7 @@ async def test_another_model_is_reckoned_and_says_that_it_is_about_cost_only(db:
         screen._route("gpt-4o-mini short")
         await settle(pilot)
         assert screen.routed is not None
-        assert screen.routed.where == "steps with a short answer"
+        assert screen.routed.where == "steps with a short response"
         assert "must be re-measured" in " ".join(text(pilot.app).split())
 
 
@@ -118,14 +118,14 @@ def test_rows_stand_by_cost_and_each_names_its_step(db: Path) -> None:
     rows = found(db).rows
     costs = [row.usd or 0.0 for row in rows]
     assert costs == sorted(costs, reverse=True)
-    assert {row.kind for row in rows} == {"dear step", "cache break", "re-sent", "loop"}
+    assert {row.kind for row in rows} == {"expensive step", "cache break", "resent", "loop"}
 
 
 def test_a_call_made_again_outside_a_loop_says_which_one_it_repeats(tmp_path: Path) -> None:
     again = step(call("get_order", "shipped", id=7))
     run = paid([again, again, "Done."], [usage(2000, 10), usage(2020, 10), usage(2040, 5)])
-    row = of_kind(found(stored(tmp_path / "arc.db", run)).rows, "done again")
-    assert (row.step, row.what) == (1, "get_order brought what step 0 had brought")
+    row = of_kind(found(stored(tmp_path / "arc.db", run)).rows, "repeated")
+    assert (row.step, row.what) == (1, "get_order returned the same as step 0")
     assert row.facts[1].step == 0
 
 
@@ -136,8 +136,8 @@ def test_a_cache_break_says_what_differs_first(db: Path) -> None:
 
 
 def test_an_unused_observation_is_shown_with_its_call_and_its_text(db: Path) -> None:
-    row = of_kind(found(db).rows, "re-sent")
-    assert "never used" in row.what
+    row = of_kind(found(db).rows, "resent")
+    assert "unused" in row.what
     said = {fact.label: fact.text for fact in row.facts}
     assert "pond.txt" in said["call"]
     assert said["returned"].startswith("A silver heron.")
@@ -154,7 +154,7 @@ def test_a_step_is_counted_once_among_what_was_wasted(db: Path) -> None:
     wasted = found(db).view.wasted
     parts = {part.what: part for part in wasted.parts}
     assert "cache breaks" not in parts, "the one break is at a step of the loop"
-    assert parts["done again"].times == 2
+    assert parts["repeated calls"].times == 2
     assert wasted.at_most, "what was sent again was in those steps too"
 
 
@@ -162,8 +162,8 @@ def test_without_a_price_tokens_say_how_much(tmp_path: Path) -> None:
     db = stored(tmp_path / "arc.db", heron(model="no-such-model"))
     rows = found(db)
     said = sentence(rows.view)
-    assert said.startswith("102k tokens in, 650 out, 5 steps of unknown cost")
-    assert "done again 41.1k tokens" in said
+    assert said.startswith("102k tokens in, 650 out, cost of 5 steps unknown")
+    assert "repeated calls 41.1k tokens" in said
     assert "$" not in said
     assert all(row.usd is None for row in rows.rows)
     assert [row.tokens for row in rows.rows] == sorted(
@@ -181,16 +181,16 @@ def test_a_part_of_unknown_price_makes_the_sum_a_lower_bound(tmp_path: Path) -> 
 def test_a_run_that_wasted_nothing_says_so(tmp_path: Path) -> None:
     run = paid([step("What is it?"), heard("A heron."), "Ah."], [usage(2000, 10), usage(2020, 5)])
     rows = found(stored(tmp_path / "arc.db", run))
-    assert sentence(rows.view).endswith("nothing of it looks wasted.")
-    assert {row.kind for row in rows.rows} == {"dear step"}
+    assert sentence(rows.view).endswith("no likely waste.")
+    assert {row.kind for row in rows.rows} == {"expensive step"}
 
 
 async def test_a_run_of_which_nothing_is_known_says_so(tmp_path: Path) -> None:
     run = paid(["Done."], [None], model=None)
     async with opened(stored(tmp_path / "arc.db", run), (80, 24)) as (pilot, screen):
         drawn = text(pilot.app)
-        assert "what of it was wasted cannot be told" in drawn
-        assert "no step has a known size or cost" in drawn
+        assert "waste unknown" in drawn
+        assert "No step has a recorded size or cost." in drawn
         screen.on_row_list_moved(RowList.Moved(screen.costs))
         assert screen.costs.row is None
 

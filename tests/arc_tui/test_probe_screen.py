@@ -168,7 +168,7 @@ async def test_a_run_whose_model_is_not_known_asks_for_one_before_it_asks_it(
     path = tmp_path / "arc.db"
     trace = sample.put_failed(path)
     async with opened(path, trace, 3) as (pilot, screen):
-        assert "– calls: which model?" in drawn(pilot.app)
+        assert "cost unknown: no model" in drawn(pilot.app)
         await press(pilot, "2")
         assert "which model?" in str(pilot.app.screen.query_one("#ask").border_title)
         await answer(pilot, "claude-haiku-4-5")
@@ -304,7 +304,7 @@ async def test_the_reasons_of_the_break_have_its_probes_and_then_the_last_one(
         app.push_screen(screen)
         await settle(pilot)
         shown = drawn(app)
-        assert "probes   P, then a letter, tells two causes apart" in shown
+        assert "probes   P, then a letter, runs one" in shown
         assert "hallucination or goal misread?   16 calls, free" in shown
         assert "probed" not in shown
         await press(pilot, "P")
@@ -315,7 +315,7 @@ async def test_the_reasons_of_the_break_have_its_probes_and_then_the_last_one(
         shown = drawn(app)
         await looks_like(pilot, "why_probed")
         assert f"probed {TODAY}: goal misread → clarification prompt" in shown
-        assert "the failure in 0/8 with" in shown
+        assert "failure in 0/8 with" in shown
         await press(pilot, "j")
         assert screen.detail.probes is not None
         assert screen.detail.probes.listed is None

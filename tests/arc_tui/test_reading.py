@@ -61,7 +61,7 @@ async def test_the_same_tool_is_one_key_away_and_what_says_something_is_a_kind_o
         screen.spans.go_to(1)
         await press(pilot, "asterisk")
         assert screen.step == 1
-        assert "no other step calls get_user" in text(pilot.app)
+        assert "No other step calls get_user" in text(pilot.app)
 
 
 async def test_siblings_pass_over_what_hangs_below_them(db: Path, key: str) -> None:
@@ -98,7 +98,7 @@ async def test_a_step_is_gone_to_by_its_number_or_by_how_far_it_is(db: Path, key
         await press(pilot, "colon", "minus", "3", "enter")
         assert screen.step == 7
         await press(pilot, "colon", "4", "0", "enter")
-        assert "a step from 0 to 11, or as +5 or -5 from here" in text(pilot.app)
+        assert "a step from 0 to 11, or relative: +5, -5" in text(pilot.app)
         await press(pilot, "escape")
         assert screen.step == 7
         assert screen.spans.has_focus
@@ -129,7 +129,7 @@ async def test_a_filter_is_read_while_it_is_typed_and_says_what_it_cannot_read(
         await press(pilot, "ampersand", *"is:error")
         assert "spans · 3 of 12 steps: is:error" in text(pilot.app)
         await press(pilot, "s")
-        assert "nothing is 'errors': did you mean is:error?" in text(pilot.app)
+        assert "no step kind matches 'errors': did you mean is:error?" in text(pilot.app)
         await press(pilot, "backspace", "enter")
         assert screen.filtered == frozenset({5, 6, 7})
         await press(pilot, "J")
@@ -138,14 +138,14 @@ async def test_a_filter_is_read_while_it_is_typed_and_says_what_it_cannot_read(
         assert screen.step == 7, "the last of those that are shown"
         await press(pilot, "colon", "2", "enter")
         assert screen.step == 2
-        assert "step 2 is none of those shown: all are shown again" in text(pilot.app)
+        assert "Step 2 does not match the filter. Filter cleared." in text(pilot.app)
 
 
 async def test_a_filter_that_nothing_passes_says_so(db: Path, key: str) -> None:
     async with opened(db, key) as (pilot, screen):
         await press(pilot, "ampersand", *"tool:qq", "enter")
         assert screen.filtered == frozenset()
-        assert "no such step; esc shows all" in text(pilot.app)
+        assert "No step matches. esc clears the filter." in text(pilot.app)
         await press(pilot, "greater_than_sign")
         assert screen.step in screen.view.errors
 
@@ -156,7 +156,7 @@ async def test_a_filter_that_nothing_passes_says_so(db: Path, key: str) -> None:
 async def test_find_shows_the_page_that_says_it_with_the_text_unfolded(db: Path, key: str) -> None:
     async with opened(db, key, at=0) as (pilot, screen):
         await press(pilot, "slash", *"HAT201", "enter")
-        assert (screen.step, NAMES[screen.tab]) == (2, "Observations")
+        assert (screen.step, NAMES[screen.tab]) == (2, "Results")
         assert '"number": "HAT201"' in screen.page.draw(screen.page.cursor, 60).plain
         await press(pilot, "slash", *["backspace"] * 6, *"never make", "enter")
         assert (screen.step, NAMES[screen.tab]) == (0, "Request")
@@ -188,7 +188,7 @@ async def test_n_in_the_detail_opens_a_long_value_that_hides_the_next_place(
     key = sample.put(path, sample.header("1", "0", sample.PASSED), spans)
     async with opened(path, key) as (pilot, screen):
         await press(pilot, "slash", *"needle", "enter")
-        assert (screen.step, NAMES[screen.tab]) == (0, "Observations")
+        assert (screen.step, NAMES[screen.tab]) == (0, "Results")
         assert screen.page.row_count < 1500
         await press(pilot, "enter", "n")
         assert "needle at last" in text(pilot.app)
@@ -231,9 +231,7 @@ async def test_a_command_is_copied_without_what_a_terminal_would_obey(tmp_path: 
     async with opened(tmp_path / "arc.db", key) as (pilot, _):
         await press(pilot, "Y", "enter")
         assert pilot.app.clipboard == "ls -l [201~]0;title"
-        assert "left out that a terminal would obey or not show" in " ".join(
-            text(pilot.app).split()
-        )
+        assert "left out: control characters" in " ".join(text(pilot.app).split())
 
 
 async def test_a_step_goes_to_the_pager_and_what_is_under_the_cursor_to_the_editor(

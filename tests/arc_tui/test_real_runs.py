@@ -21,7 +21,7 @@ from arc_tui.features.probes.run import offered
 from arc_tui.features.trace.command import brief_text, print_step, print_trace, step_in_full
 from arc_tui.ui.document import NAMED
 from arc_tui.views.step import StepView
-from arc_tui.views.trace import TraceView, build_break, build_trace
+from arc_tui.views.trace import TraceView, build_diagnose, build_trace
 from replay.store.handle import Store
 from replay.store.rows import trace_rows
 from taxonomy.judgements.schema import open_ledger
@@ -111,7 +111,7 @@ def test_candidates_stand_in_one_order_everywhere_and_the_likeliest_is_opened(
         weights = [candidate.weight for candidate in view.diagnosis.candidates]
         assert weights == sorted(weights, reverse=True), view.run.path
         assert view.opens_at == view.run.why_step == view.marked[0], view.run.path
-        broke = build_break(store, view.run.trace)
+        broke = build_diagnose(store, view.run.trace)
         told = {
             "break --json": tuple(candidate.step for candidate in broke.candidates),
             "break": steps(r"\d\. step (\d+): ", "\n".join(broke.lines())),

@@ -227,7 +227,7 @@ async def test_enter_opens_the_run_under_the_cursor(db: Path) -> None:
     async with opened(db) as (pilot, _):
         await pilot.press("enter")
         await settle(pilot)
-        assert "break? 3 (also 5)" in text(pilot.app)
+        assert "candidate: step 3 (also 5)" in text(pilot.app)
         await pilot.press("escape")
         await settle(pilot)
         assert isinstance(pilot.app.screen, RunsScreen)
@@ -246,4 +246,4 @@ async def test_a_double_click_opens_a_run(db: Path) -> None:
     async with opened(db) as (pilot, _):
         await pilot.click(RunTable, offset=(10, 2), times=2)
         await settle(pilot)
-        assert "break? 3" in text(pilot.app)
+        assert "candidate: step 3" in text(pilot.app)

@@ -102,7 +102,7 @@ def test_the_first_clear_failure_is_the_first_candidate_and_its_cause_is_named(
     ]
     assert candidates(db, known["b.json"]) == []
     brief = arc(db, "brief", known["b.json"]).stdout
-    assert "no break found: no clear failure in the scores by strict" in brief
+    assert "No break candidates: no clear failure in the scores by strict" in brief
     shown = json.loads(arc(db, "show", known["a.json"], "2", "--json").stdout)
     assert (shown["score"]["value"], shown["score"]["source"]) == (0.0, "file")
 

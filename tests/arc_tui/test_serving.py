@@ -262,7 +262,7 @@ async def test_a_browser_opens_the_runs_and_a_run_and_the_address_is_used_up(db:
         await page.shows("1 run")
         blank = await page.picture()
         await page.press("Enter")
-        await page.shows("break? 4")
+        await page.shows("candidate: step 4")
         assert len(await page.picture()) > 20_000
         assert await page.picture() != blank
         assert page.refused == [], "nothing was forbidden that it needs"

@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from arc_tui.features.trace.screen import TraceScreen
-from arc_tui.features.trace.tag_picker import TagPicker
+from arc_tui.features.trace.tag_picker import SuggestionList, TagPicker
 from taxonomy.classes import SUB_LABELS, FailureClass
 from taxonomy.findings import Evidence, Finding
 from taxonomy.judgements.schema import open_ledger
@@ -71,7 +71,7 @@ async def test_a_digit_chooses_the_suggestion_that_bears_it_and_shows_its_eviden
             await by_key(pilot, f"tag.suggestion_{place}")
             sub = SUB_LABELS[place - 1]
             assert chosen(pilot) == f"{place} other / {sub}: reason {place}"
-            shown = text(pilot.app)
+            shown = pilot.app.screen.query_one(SuggestionList).render().plain
             assert [at for at in range(1, 10) if f"words {at}" in shown] == [place]
 
 
@@ -121,8 +121,8 @@ async def test_of_many_those_about_the_chosen_one_are_shown_where_there_is_littl
             shown = text(pilot.app)
             assert {at for at in range(1, 10) if f"reason {at}" in shown} == others
             assert f"words {place}" in shown
-            assert "… 6 more: j goes on, a digit chooses" in shown
-            for below in ("nothing wrong", "whose doing", "a note to keep with it"):
+            assert "… 6 more: j next, a digit selects" in shown
+            for below in ("clean run", "attribution", "note to save with the tag"):
                 assert below in shown
         await press(pilot, "down")
         assert chosen(pilot).startswith("1 ")

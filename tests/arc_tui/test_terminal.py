@@ -123,7 +123,7 @@ def test_the_demo_opens_a_run_tags_it_replays_it_and_leaves_the_terminal_as_it_w
     terminal.type("Enter")
     terminal.wait(lambda screen: "/ filter" in screen and "esc clear" not in screen)
     terminal.type("Enter")
-    terminal.wait(lambda screen: "break? 4" in screen and "refund_order" in screen)
+    terminal.wait(lambda screen: "candidate: step 4" in screen and "refund_order" in screen)
     terminal.type("t")
     terminal.wait(lambda screen: "wrong tool" in screen)
     terminal.type("h")
@@ -133,7 +133,7 @@ def test_the_demo_opens_a_run_tags_it_replays_it_and_leaves_the_terminal_as_it_w
     terminal.type("r")
     terminal.wait(lambda screen: "sha256:" in screen)
     terminal.type("Escape")
-    terminal.wait(lambda screen: "break? 4" in screen)
+    terminal.wait(lambda screen: "candidate: step 4" in screen)
     terminal.type("q")
     left = terminal.wait(lambda screen: "break?" not in screen and at_prompt(screen))
     assert "Traceback" not in left
@@ -155,7 +155,7 @@ def test_a_file_is_imported_opened_tagged_and_replayed_and_the_terminal_is_as_it
         terminal.wait(lambda screen: "1 run" in screen and "many-wishes" in screen)
         assert terminal.state() != state, "it has a screen of its own, without a cursor"
         terminal.type("Enter")
-        terminal.wait(lambda screen: "break? 4" in screen and "suggested by" in screen)
+        terminal.wait(lambda screen: "candidate: step 4" in screen and "rule: " in screen)
         terminal.type("t")
         terminal.wait(lambda screen: "wrong tool" in screen)
         terminal.type("h")

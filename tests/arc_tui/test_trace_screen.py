@@ -85,7 +85,7 @@ async def test_candidates_are_walked_from_the_likeliest_on_whatever_became_of_th
     head = sample.header("26", "1", outcome)
     key = sample.put(path, head, sample.failed_run().spans, said)
     async with opened(path, key) as (pilot, screen):
-        assert "break? 5 (also 3, 9)" in text(pilot.app)
+        assert "candidate: step 5 (also 3, 9)" in text(pilot.app)
         walked = [screen.step]
         for pressed in "cccCCJcJC":
             await press(pilot, pressed)
@@ -105,7 +105,7 @@ async def test_a_run_that_passed_opens_at_its_start(db: Path) -> None:
     )
     async with opened(db, key) as (pilot, screen):
         assert (screen.step, NAMES[screen.tab]) == (0, "Response")
-        assert "no break found" in rows(pilot.app)[1]
+        assert "No break candidates" in rows(pilot.app)[1]
 
 
 async def test_a_run_without_steps_opens_and_says_so(db: Path) -> None:
@@ -114,7 +114,7 @@ async def test_a_run_without_steps_opens_and_says_so(db: Path) -> None:
     async with opened(db, key) as (pilot, _):
         assert "no steps" in text(pilot.app)
         await press(pilot, "J", "t", "z", "y")
-        assert "no break found" in text(pilot.app)
+        assert "No break candidates" in text(pilot.app)
         assert "steps 0" not in text(pilot.app)
 
 
@@ -199,7 +199,7 @@ async def test_find_marks_the_steps_that_say_it_and_n_goes_on(db: Path, key: str
 async def test_what_nobody_says_is_said_to_be_not_there(db: Path, key: str) -> None:
     async with opened(db, key) as (pilot, screen):
         await press(pilot, "slash", "q", "q", "enter")
-        assert "nothing in this run says qq" in text(pilot.app)
+        assert "No match for 'qq'." in text(pilot.app)
         assert screen.step == 3
 
 
@@ -274,7 +274,7 @@ async def test_p_says_where_a_value_came_from_and_enter_goes_there(db: Path, key
     async with opened(db, key) as (pilot, screen):
         screen.spans.go_to(5)
         await press(pilot, "p")
-        assert "no message or observation contains it" in text(pilot.app)
+        assert "not found in context" in text(pilot.app)
         await press(pilot, "escape")
         screen.spans.go_to(4)
         await press(pilot, "p")
@@ -336,7 +336,7 @@ async def test_m_asks_where_the_money_went(db: Path, key: str) -> None:
 async def test_p_on_a_step_without_calls_says_so(db: Path, key: str) -> None:
     async with opened(db, key) as (pilot, _):
         await press(pilot, "p")
-        assert "step 3 calls nothing with a value" in text(pilot.app)
+        assert "Step 3 has no call with values." in text(pilot.app)
 
 
 async def test_y_copies_the_step_as_markdown(db: Path, key: str) -> None:

@@ -69,7 +69,7 @@ def test_a_filter_is_terms_that_may_be_quoted_and_turned_round() -> None:
         Term("", "it's"),
     ]  # fmt: skip
     assert terms('  tool:"" -  ') == [Term("", "-")]
-    with pytest.raises(BadFilter, match="nothing is 'eror'"):
+    with pytest.raises(BadFilter, match="no step kind matches 'eror'"):
         terms("is:eror")
 
 

@@ -10,7 +10,7 @@ from msgspec import structs
 from arc_tui.ui.document import Block
 from arc_tui.views.runs import run_rows
 from arc_tui.views.step import COMPARED, StepView, build_step
-from arc_tui.views.step_pages import observations_page
+from arc_tui.views.step_pages import results_page
 from arc_tui.views.trace import EMPTY_TRACE, build_trace
 from arc_tui.views.tree import path_to, visible
 from replay.store.write import Writer
@@ -90,5 +90,5 @@ def test_a_call_says_how_slow_it_was_among_all_calls_of_its_tool(tmp_path: Path)
 
 
 def plain(view: StepView) -> str:
-    document = observations_page(EMPTY_TRACE, view)
+    document = results_page(EMPTY_TRACE, view)
     return "\n".join(block.text for block in document if isinstance(block, Block))

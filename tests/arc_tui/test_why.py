@@ -108,7 +108,8 @@ def lines(items: tuple[Item, ...]) -> list[str]:
 def why(store: Store, at: int, *, deeply: bool = True) -> list[str]:
     view, detail = at_step(store, at)
     if deeply:
-        detail = structs.replace(detail, origins=RunOrigins(store, view.run.trace).of_step(at))
+        origins = RunOrigins(store, view.run.trace).of_step(at)
+        detail = structs.replace(detail, value_origins=origins)
     return lines(why_page(view, detail))
 
 
@@ -192,7 +193,7 @@ def test_a_person_who_answered_items_alone_gave_no_score(store: Store) -> None:
                           items={"tool choice": False})  # fmt: skip
     give(store, said)
     lines_ = why(store, 3)
-    assert lines_[lines_.index("no score given  human · ada") + 1] == "✗ tool choice"
+    assert lines_[lines_.index("no score  human · ada") + 1] == "✗ tool choice"
 
 
 def test_a_step_as_markdown_has_its_scores_and_whose_they_are(store: Store) -> None:
@@ -204,7 +205,7 @@ def test_a_step_as_markdown_has_its_scores_and_whose_they_are(store: Store) -> N
     assert section.splitlines()[2:10] == [
         "- 0.50 by human · ada",
         "  - note: half of it",
-        "- 0.90 by judge claude-haiku · window · never calibrated, counts nowhere",
+        "- 0.90 by judge claude-haiku · window · never calibrated, not counted",
         "  - tool choice: yes (it had to look [2])",
         "  - result read: no (it says else [3])",
         "  - samples: 0.90",
@@ -229,7 +230,7 @@ def test_a_judge_calibrated_for_some_items_counts_on_those_alone(store: Store) -
     assert score(build_trace(store, "last").lanes).values[3] == 1.0
     (head,) = (line for line in why(store, 3) if line.startswith("score 0.50"))
     assert f"trusted until {in_thirty_days()}: tool choice" in head
-    assert "counts as 1.00, on the items it is calibrated for" in head
+    assert "counted as 1.00, on its calibrated items" in head
 
 
 def test_all_scores_of_a_step_stand_side_by_side_with_what_is_behind_them(store: Store) -> None:
@@ -238,15 +239,15 @@ def test_all_scores_of_a_step_stand_side_by_side_with_what_is_behind_them(store:
     said = why(store, 3)
     heads = [line for line in said if line.startswith("score ") and "drop" not in line]
     assert heads == [
-        "score 0.50  human · ada · the one that counts",
+        "score 0.50  human · ada · counted",
         "score 0.90  judge claude-haiku · window · never calibrated · rubric 1-abcd1234"
-        " · counts nowhere",
+        " · not counted",
         "score 0.25  rule · rubric",
     ]
     assert "· note  half of it" in said
     assert "✓ tool choice  it had to look [2]" in said
     assert "✗ result read  it says else [3]" in said
-    assert "· undecided: termination" in said
+    assert "· not evaluated: termination" in said
     assert "· samples  0.90" in said
 
 
@@ -255,24 +256,20 @@ def test_all_scores_of_a_step_stand_side_by_side_with_what_is_behind_them(store:
 
 def test_a_hint_is_marked_and_does_not_count_as_speaking_against_the_step(store: Store) -> None:
     said = why(store, 4)
-    assert said[0].startswith(
-        "nothing stands out at this step, but a hint  ‹trace.candidate_next› goes to"
-    )
-    assert "wrong tool?  a hint, counted nowhere, by better tool, 30% sure" in said
+    assert said[0].startswith("No findings, 1 hint.  ‹trace.candidate_next› candidate at")
+    assert "wrong tool?  hint, not counted · rule: better tool · confidence 30%" in said
 
 
 def test_a_step_with_nothing_against_it_says_so_in_one_line(store: Store) -> None:
     said = why(store, 1, deeply=False)
-    assert said[0] == (
-        "nothing stands out at this step  ‹trace.candidate_next› goes to the candidate at step 3"
-    )
+    assert said[0] == ("No findings.  ‹trace.candidate_next› candidate at step 3")
 
 
 def test_the_published_rule_shows_its_votes_where_it_names_the_step(store: Store) -> None:
-    assert "the published rule names this step" in why(store, 5)
+    assert "baseline heuristic: this step" in why(store, 5)
     assert "score 0.50 → 0.25  score drop" in why(store, 5)
-    assert "the published rule names this step" not in why(store, 3)
-    assert any(line.startswith("published  names step 5") for line in why(store, 3))
+    assert "baseline heuristic: this step" not in why(store, 3)
+    assert any(line.startswith("   baseline heuristic: step 5") for line in why(store, 3))
 
 
 def test_a_tag_says_who_gave_it_and_whose_doing_it_was(store: Store) -> None:
@@ -282,7 +279,7 @@ def test_a_tag_says_who_gave_it_and_whose_doing_it_was(store: Store) -> None:
         by="grace", sub="missing step", attribution=Attribution.ENVIRONMENT,
     )  # fmt: skip
     put_tag(store, given)
-    assert why(store, 3)[0] == "tagged other / missing step  by grace, attribution: environment"
+    assert why(store, 3)[0] == "tagged other / missing step  by grace · attribution: environment"
 
 
 def test_evidence_from_another_step_leads_there(store: Store) -> None:
@@ -308,8 +305,8 @@ def test_long_evidence_may_be_opened_and_is_never_cut(store: Store) -> None:
 def test_each_value_says_where_it_was_shown_or_that_nothing_had(store: Store) -> None:
     assert "reservation_id  IFOYYZ  user message" in why(store, 4)
     said = why(store, 5)
-    assert "values in its calls  1 of 1 from nowhere" in said
-    assert "✗ reservation_id  NQNUSR  no message or observation contains it" in said
+    assert "value origins  1 of 1 not found in context" in said
+    assert "✗ reservation_id  NQNUSR  not found in context" in said
 
 
 def test_a_value_from_an_observation_leads_to_its_step(tmp_path: Path) -> None:
@@ -324,12 +321,12 @@ def test_a_value_from_an_observation_leads_to_its_step(tmp_path: Path) -> None:
     sample.put(path, sample.header("1", "0", sample.FAILED), run.spans, sample.HEALTHY)
     with open_ledger(path) as store:
         view, detail = at_step(store, 1)
-        detail = structs.replace(detail, origins=RunOrigins(store, view.run.trace).of_step(1))
+        detail = structs.replace(detail, value_origins=RunOrigins(store, view.run.trace).of_step(1))
         page = why_page(view, detail)
         placed = [item for item in page if isinstance(item, StepLink)]
         assert [(item.text, item.step) for item in placed] == [("order  ORD-9912", 0)]
-        assert "1 value its own to choose" in lines(page)
-        assert "reason  it broke on the way  the model's own to choose" in lines(page)
+        assert "1 value chosen by the model" in lines(page)
+        assert "reason  it broke on the way  chosen by the model" in lines(page)
 
 
 def test_goals_that_cover_a_step_are_named_with_their_weight(store: Store) -> None:
@@ -337,12 +334,12 @@ def test_goals_that_cover_a_step_are_named_with_their_weight(store: Store) -> No
     kept_goals = Goals(task=(Task(match="26", goal=(goal,)),))
     goals.first_seen(store, kept_goals, "goals.toml")
     said = why(store, 2)
-    place = said.index("goals it serves")
+    place = said.index("goals covered")
     assert said[place + 1].startswith("Reads before it speaks  weight 3 · owner desk · goals.toml")
-    assert "set after the run" in said[place + 1]
-    assert "goals it serves" not in why(store, 4)
-    last = max(at for at in range(12) if "goals it serves" in why(store, at))
-    assert any("its last step" in line for line in why(store, last))
+    assert "defined after the run" in said[place + 1]
+    assert "goals covered" not in why(store, 4)
+    last = max(at for at in range(12) if "goals covered" in why(store, at))
+    assert any("last step of the goal" in line for line in why(store, last))
 
 
 # --- blind
@@ -354,7 +351,7 @@ def test_a_blind_view_holds_nothing_that_was_said_of_the_run(store: Store) -> No
     detail = build_step(store, view.run.trace, 3, rows=view.steps, said=None, blind=True)
     said = lines(why_page(view, detail))
     assert said == [
-        "a blind pass: what others and the rules say is hidden until you have said what you see"
+        "Blind review: findings, scores and other people's tags are hidden until you tag."
     ]
     assert (view.marked, view.tags, view.scorers, view.run.why) == ((), (), (), None)
     assert score(view.lanes).empty

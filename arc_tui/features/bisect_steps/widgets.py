@@ -36,7 +36,7 @@ from arc_tui.ui.list import RowList
 from arc_tui.ui.styles import fold_sentence
 from arc_tui.views import trace as traces
 from arc_tui.views.step import StepView
-from arc_tui.views.step_pages import observations_page, response_page
+from arc_tui.views.step_pages import response_page, results_page
 
 MARK, STEP, MESSAGE, GAP = 1, 4, 7, "  "
 FINDING = "finding"
@@ -276,4 +276,4 @@ def _action(detail: StepView) -> Iterator[Item]:
         detail = structs.replace(detail, response=structs.replace(response, calls=()))
     yield from response_page(traces.EMPTY_TRACE, detail)
     if results:
-        yield from observations_page(traces.EMPTY_TRACE, detail)
+        yield from results_page(traces.EMPTY_TRACE, detail)

@@ -1,4 +1,4 @@
-"""`arc compare`: two runs, or a run and a kept replay, side by side by what each step did."""
+"""`arc compare`: two runs, or a run and a saved replay, side by side by the action of each step."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from arc_tui.features.compare.run import build_compare
 from arc_tui.features.compare.view import (
     LEGEND,
     MARKS,
+    PROMPTS_TITLE,
     CompareRow,
     CompareView,
     facts,
@@ -44,7 +45,7 @@ LONG = 2000
 
 DID = 60
 
-_STYLES = {"differs": "yellow", "only_a": "red", "only_b": "green", "unclear": "magenta"}
+_STYLES = {"differs": "yellow", "only_a": "red", "only_b": "green", "inconclusive": "magenta"}
 
 
 @click.command()
@@ -54,17 +55,17 @@ _STYLES = {"differs": "yellow", "only_a": "red", "only_b": "green", "unclear": "
     "--replay",
     "again",
     metavar="DIGEST",
-    help="Compare A with a kept replay: its digest or the beginning of one, or last.",
+    help="Compare A with a saved replay: its digest, a unique prefix, or last.",
 )
 @click.option(
     "--compare",
     "rules",
     multiple=True,
     metavar="PATH=RULE",
-    help="How an argument is compared: `Bash.description=ignore`; repeatable.",
+    help="How to compare an argument: `Bash.description=ignore`; repeatable.",
 )
-@click.option("--rows", "every", is_flag=True, help="Print the steps that are the same too.")
-@click.option("--step", type=int, help="Print the row of this step of A in full, word by word.")
+@click.option("--rows", "every", is_flag=True, help="Print matching steps too.")
+@click.option("--step", type=int, help="Print this step of A in full, as a word diff.")
 @json_option
 @db_option
 def compare(
@@ -77,13 +78,13 @@ def compare(
     as_json: bool,
     db: Path | None,
 ) -> int:
-    """Two runs side by side, by what each step did: a difference, not a quality verdict.
+    """Compare two runs step by step: a difference, not a quality verdict.
 
-    A and B are runs, or kept replays by their digest, as `arc replay` prints it. Exit code 0: no
-    step did anything else, they were told the same and ended alike; 1: something of that differs.
+    A and B are runs, or saved replays by their digest, as `arc replay` prints it. Exit code 0:
+    actions, prompts, tools and outcome are the same; 1: at least one differs.
     """
     if (other_trace is None) == (again is None):
-        raise click.UsageError("name B, or a kept replay of A by --replay DIGEST")
+        raise click.UsageError("B is missing: name a run, or a replay of A by --replay DIGEST")
     with open_store(db) as store:
         named = other_trace if again is None else _replay(store, trace, again)
         view = build_compare(store, trace, named or "", rules_from(rules))
@@ -95,12 +96,12 @@ def compare(
 
 
 def _replay(store: Store, a: str, named: str) -> str:
-    """The digest of a kept replay; `last` is the latest of A."""
+    """The digest of a saved replay; `last` is the latest of A."""
     if named != "last":
         return begun(store, named).digest
     kept = of_trace(store, trace_row(store, a).trace)
     if not kept:
-        raise ArcError(f"no replay of {a} is kept", f"`arc replay {a}` makes one")
+        raise ArcError(f"no saved replay of {a}", f"Try: arc replay {a}")
     return kept[0].digest
 
 
@@ -123,23 +124,22 @@ def _print(out: Console, store: Store, view: CompareView, *, every: bool, step: 
         return
     out.print()
     shown = [each for each in lines(view, every=every) if each.kind != "prompts"]
-    print_table(out, ["", "A", "A did", "B", "B did", "what"], [_cells(view, e) for e in shown])
+    columns = ["", "A", "A action", "B", "B action", "difference"]
+    print_table(out, columns, [_cells(view, each) for each in shown])
     print_line(out, LEGEND, "dim")
-    by = "; ".join(
-        [f"compared by rules v{VERSION} (`arc replay --rules` prints them)", *view.rules]
-    )
+    by = "; ".join([f"comparison rules v{VERSION} (list: arc replay --rules)", *view.rules])
     print_line(out, format.one_line(by), "dim")
     if view.prompts.differs:
         _print_pair(out, prompts_pair(view.prompts))
-    if view.departure is not None:
-        _print_pair(out, build_pair(store, view, view.rows[view.departure]))
+    if view.divergence is not None:
+        _print_pair(out, build_pair(store, view, view.rows[view.divergence]))
 
 
 def _row_of(view: CompareView, step: int) -> CompareRow:
     found = next((row for row in view.rows if row.a == step), None)
     if found is None:
         known = [row.a for row in view.rows if row.a is not None]
-        hint = f"there are {min(known)} to {max(known)}" if known else "A has none"
+        hint = f"A has steps {min(known)} to {max(known)}" if known else "A has no steps"
         raise NotFound("step", str(step), hint=hint)
     return found
 
@@ -149,13 +149,13 @@ def _cells(view: CompareView, line: Line) -> list[Text | str]:
         return ["", "", Text(line.text, "dim"), "", "", ""]
     row = view.rows[line.first]
     style = _STYLES.get(row.mark, "")
-    parts = " ◆" if line.first == view.departure else ""
+    parts = " ◆" if line.first == view.divergence else ""
     return [
         Text(f"{MARKS[row.mark]}{parts}", style),
         _number(row.a),
-        Text(format.cut(row.did_a, DID), style),
+        Text(format.cut(row.action_a, DID), style),
         _number(row.b),
-        Text(format.cut(row.did_b, DID), style),
+        Text(format.cut(row.action_b, DID), style),
         Text(format.cut(row.what, DID), "dim"),
     ]
 
@@ -166,7 +166,7 @@ def _number(step: int | None) -> str:
 
 def _print_pair(out: Console, pair: PairView) -> None:
     out.print()
-    title = "what they were told" if pair.row is None else place(pair.row)
+    title = PROMPTS_TITLE if pair.row is None else place(pair.row)
     out.print(Text(title, "bold"))
     for part in pair.parts:
         out.print(Text(f"  {part.title}", "dim"))
@@ -186,7 +186,7 @@ def _part(part: Part) -> Iterator[Text]:
             yield text
         return
     if part.same:
-        yield Text(f"    the same: {_long(format.one_line(part.a))}", "dim")
+        yield Text(f"    same: {_long(format.one_line(part.a))}", "dim")
         return
     for letter, side in (("A", part.a), ("B", part.b)):
         if side is not None:

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from arc_tui.features.compare.view import (
     MARKS,
+    PROMPTS_TITLE,
     CompareRow,
     CompareView,
     PromptDiff,
@@ -68,14 +69,14 @@ EMPTY = PairView(row=None, parts=())
 
 
 def build_pair(store: Store, view: CompareView, row: CompareRow) -> PairView:
-    """The row in full. What the tools said to a replay is not kept with it."""
+    """The row in full. Tool results of a replay are not stored with it."""
     a = _step(store, view.a, row.a)
     b = _step(store, view.b, row.b)
     return PairView(row=row, parts=tuple(_parts(a, b)))
 
 
 def prompts_pair(prompts: PromptDiff) -> PairView:
-    """What both were told: the system prompts, and each tool that is not the same."""
+    """What both were given: the system prompts, and each tool that is not the same."""
     parts = [part("system prompt", prompts.a.system, prompts.b.system, whole=0)]
     mine, other = ({t.name: t for t in each.tools or ()} for each in (prompts.a, prompts.b))
     named = (*prompts.tools_removed, *prompts.tools_changed, *prompts.tools_added)
@@ -126,7 +127,7 @@ def _step(store: Store, who: Who, step: int | None) -> _Did | None:
     if step < core.start:
         return _recorded(store, who.trace, step)
     did = core.steps[step - core.start].action
-    return _Did(did if did is not None else Action(cut="not answered"), None)
+    return _Did(did if did is not None else Action(cut="no response"), None)
 
 
 def _recorded(store: Store, trace: str, step: int) -> _Did:
@@ -148,13 +149,13 @@ def _results(step: Step, calls: Sequence[Act]) -> Iterator[str | None]:
 
 
 def _parts(a: _Did | None, b: _Did | None) -> Iterator[Part]:
-    says = part("says", _text(a), _text(b))
+    says = part("text", _text(a), _text(b))
     if says.a or says.b:
         yield says
     for mine, other in _called(a, b):
         yield _call_part(mine, other)
         if (mine and mine[1] is not None) or (other and other[1] is not None):
-            yield part("got", mine[1] if mine else None, other[1] if other else None)
+            yield part("result", mine[1] if mine else None, other[1] if other else None)
 
 
 def _call_part(mine: _Call | None, other: _Call | None) -> Part:
@@ -163,7 +164,7 @@ def _call_part(mine: _Call | None, other: _Call | None) -> Part:
     if len(set(names)) == 1:
         return part(f"calls {names[0]}", _arguments(mine), _arguments(other))
     a, b = (f"{name} {_arguments(e)}" for name, e in zip(names, (mine, other), strict=True))
-    return part(f"calls {' against '.join(names)}", a, b)
+    return part(f"calls {' vs. '.join(names)}", a, b)
 
 
 def _text(did: _Did | None) -> str | None:
@@ -279,13 +280,13 @@ def _headed(rows: Sequence[CompareRow], at: int, end: int) -> Iterator[Line]:
 
 def _fold(view: CompareView, first: int, last: int) -> str:
     a, b = view.rows[first], view.rows[last]
-    number = format.count(last - first + 1, "step")
-    return f"{number} the same: {a.a}–{b.a} of A, {a.b}–{b.b} of B"
+    number = format.count(last - first + 1, "matching step")
+    return f"{number}: A {a.a}–{b.a}, B {a.b}–{b.b}"
 
 
 def compare_markdown(view: CompareView) -> str:
     """Who they are, how they differ, and the rows, what is the same folded."""
-    parts = [f"## {_code(view.a.name)} against {_code(view.b.name)}", format.plain(view.sentence)]
+    parts = [f"## {_code(view.a.name)} vs. {_code(view.b.name)}", format.plain(view.sentence)]
     parts.append(f"({view.note})")
     parts.append(
         "\n".join(
@@ -306,15 +307,16 @@ def _line(view: CompareView, line: Line) -> str:
     if line.kind != "row":
         return f"    {format.one_line(line.text)}"
     row = view.rows[line.first]
-    sign = "◆" if line.first == view.departure else " "
-    did = row.did_a if row.mark == "same" else f"A: {row.did_a or '–'} | B: {row.did_b or '–'}"
+    sign = "◆" if line.first == view.divergence else " "
+    both = f"A: {row.action_a or '–'} | B: {row.action_b or '–'}"
+    did = row.action_a if row.mark == "same" else both
     what = f"  ({row.what})" if row.what else ""
     return f"{sign}{MARKS[row.mark]} {place(row)}: {format.one_line(did)}{format.one_line(what)}"
 
 
 def pair_markdown(pair: PairView) -> str:
     """A row in full, each part as a diff where both have it."""
-    title = "what they were told" if pair.row is None else place(pair.row)
+    title = PROMPTS_TITLE if pair.row is None else place(pair.row)
     return "\n\n".join([f"### {title}", *(text for each in pair.parts for text in _part(each))])
 
 

@@ -143,7 +143,7 @@ def _who(store: Store, row: RunRow) -> Who:
         duration_ns=row.duration_ns,
         shape=row.shape,
         tags=tuple(
-            f"{class_label(tag.failure, tag.sub)} at {tag.step}"
+            f"{class_label(tag.failure, tag.sub)} at step {tag.step}"
             for tag in build_tags(store, row.trace)
         ),
     )
@@ -166,7 +166,7 @@ def _locked(store: Store, trace: Trace, kept: Kept, core: Core) -> Side:
     first = trace.steps[0].thread if trace.steps else ""
     doings, keys = [], []
     lacks = [
-        f"step {row.step} was not asked again: {row.edited_refused or row.refused}"
+        f"step {row.step} not replayed: {row.edited_refused or row.refused}"
         for row in core.rows
         if row.refused or row.edited_refused
     ]
@@ -178,7 +178,7 @@ def _locked(store: Store, trace: Trace, kept: Kept, core: Core) -> Side:
             keys.append(given[0].key)
             several = max(several, len(given))
     if several > 1:
-        lacks.append("of the samples of a step the first is shown")
+        lacks.append("only the first sample of each step is shown")
     server = core.edited_server if core.edited_model is not None else core.server
     return _side(store, trace, kept, doings, keys, server, lacks, core.edited_model or core.model)
 
@@ -195,7 +195,8 @@ def _free(store: Store, trace: Trace, kept: Kept, core: FreeCore) -> Side:
         for place, step in enumerate(core.steps)
         if step.action is not None
     ]
-    lacks = [f"up to step {core.start} the free replay is the recording"] if core.start else []
+    starts = f"the free replay starts at step {core.start}; steps before it are recorded"
+    lacks = [starts] if core.start else []
     keys = [step.key for step in core.steps if step.key is not None]
     return _side(
         store, trace, kept, [*before, *own], keys, core.server, lacks, core.model, core.start
@@ -255,13 +256,13 @@ def _edited(store: Store, trace: Trace, kept: Kept) -> tuple[Prompt, tuple[str, 
         return prompt_of(trace.steps[0]), ()
     edit = next((each.edit for each in edits.listed(store) if each.digest == kept.edit), None)
     if edit is None:
-        return Prompt(), ("its edit is not kept",)
+        return Prompt(), ("edit not saved",)
     thread = edit.thread or trace.steps[0].thread
     step = next((each for each in trace.steps if each.thread == thread), trace.steps[0])
     try:
         request = Editor(edit, trace).request(step.ask.request, f"step {step.index}", step.index)
     except ArcError as error:
-        return Prompt(), (f"what the edit makes of the prompt is not known: {error.message}",)
+        return Prompt(), (f"prompt after the edit unknown: {error.message}",)
     system = messages.text(request.system) if request.system is not None else None
     return Prompt(system=system, tools=request.tools), ()
 
@@ -308,15 +309,15 @@ def build_compare(store: Store, a: str, b: str, rules: Rules = PLAIN) -> Compare
 
 def compared(first: Side, second: Side, rules: Rules = PLAIN) -> CompareView:
     """The view of two sides."""
-    asked_again = second.who.kind == "locked" and first.who.key == second.who.trace
+    is_locked = second.who.kind == "locked" and first.who.key == second.who.trace
     lacks = (*first.who.lacks, *second.who.lacks)
     mine, other = first.doings, second.doings
     followed = {each.main for side in (first, second) for each in _followed(side)}
     if followed and {each.main for each in (*mine, *other)} != followed:
         mine, other = (tuple(d for d in each if d.main in followed) for each in (mine, other))
-        lacks = (*lacks, "a free replay follows one thread: the steps of others are left out")
+        lacks = (*lacks, "the free replay covers one thread; steps of other threads are left out")
     tools = agreed_tools(first.tools, second.tools)
-    laid = _by_step if asked_again else rows
+    laid = _by_step if is_locked else rows
     made = laid(mine, other, tools, rules)
     shown = tuple(_row(row, first.known, second.known) for row in made)
     parts = parting(row.standing for row in made)
@@ -330,9 +331,9 @@ def compared(first: Side, second: Side, rules: Rules = PLAIN) -> CompareView:
         deltas=_deltas(first.who, second.who),
         prompts=prompts,
         first=parts.first,
-        lasting=None if asked_again else parts.lasting,
+        lasting=None if is_locked else parts.lasting,
         again=parts.again,
-        asked_again=asked_again,
+        is_locked=is_locked,
         rules=rules.lines,
         lacks=(*lacks, *unknown_prompts(prompts)),
     )
@@ -368,8 +369,8 @@ def _row(row: Row, first: Known, second: Known) -> CompareRow:
         a=a,
         b=b,
         mark=mark,
-        did_a=action_phrase(row.first.action) if row.first is not None else "",
-        did_b=action_phrase(row.second.action) if row.second is not None else "",
+        action_a=action_phrase(row.first.action) if row.first is not None else "",
+        action_b=action_phrase(row.second.action) if row.second is not None else "",
         what=what(mark, found, results),
         kinds=found.kinds if found is not None else (),
         results=results,
@@ -383,7 +384,7 @@ def _mark(row: Row) -> Mark:
     if row.difference is None:
         return "only_b" if row.first is None else "only_a"
     if row.difference.same is None:
-        return "unclear"
+        return "inconclusive"
     return "same" if row.difference.same else "differs"
 
 
@@ -425,9 +426,9 @@ def _prompts(a: Prompt, b: Prompt) -> PromptDiff:
 
 # --- what a run may be compared with
 
-NONE = """no other run of this task, and no kept replay of this one
+NONE = """No other run of this task and no saved replay of this run.
 
-mark another run in the list of runs with {mark}, then come back; or name one here"""
+Select another run in the list of runs with {mark}, or enter its name here."""
 
 
 MOST = 200

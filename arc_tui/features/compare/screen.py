@@ -25,7 +25,7 @@ from arc_tui.features.compare.pair import (
     prompts_pair,
 )
 from arc_tui.features.compare.run import NONE, Siblings, build_compare, build_siblings
-from arc_tui.features.compare.view import CompareRow, CompareView, place
+from arc_tui.features.compare.view import PROMPTS_TITLE, CompareRow, CompareView, place
 from arc_tui.features.compare.widgets import CompareHead, CompareList, pair_page
 from arc_tui.navigation import OpenTrace
 from arc_tui.ui.bindings import bind, choice, pane_keys
@@ -35,8 +35,8 @@ from arc_tui.ui.list import RowList
 from arc_tui.ui.page import Page
 from arc_tui.ui.screen import ArcScreen
 
-LOOKING = "looking for what this run can be compared with"
-READING = "reading both and laying them side by side"
+LOOKING = "Finding runs to compare with"
+READING = "Comparing"
 
 
 class CompareScreen(ArcScreen):
@@ -123,7 +123,7 @@ class CompareScreen(ArcScreen):
         self.refresh_bindings()
 
     def _wait(self, words: str) -> None:
-        self.head.waiting = f"{words} · {self.key_of('compare.back')} leaves"
+        self.head.waiting = f"{words} · {self.key_of('compare.back')} cancel"
 
     # --- with whom
 
@@ -143,7 +143,7 @@ class CompareScreen(ArcScreen):
         box = AskBox(
             f"compare {found.called} with",
             "" if found.choices else NONE.format(mark=self.key_of("runs.mark", "space")),
-            hint="or a run by its id, its task/trial, or a replay by its digest",
+            hint="or a run id, a task/trial, or the digest of a replay",
             choices=[Option(each.name, each.about, each.called) for each in found.choices],
         )
         self.app.push_screen(box, self._named)
@@ -173,7 +173,7 @@ class CompareScreen(ArcScreen):
 
     def watch_pair(self, pair: PairView) -> None:
         if pair is not EMPTY:
-            title = "what they were told" if pair.row is None else place(pair.row)
+            title = PROMPTS_TITLE if pair.row is None else place(pair.row)
             self.page.border_title = Text(title)
             self.page.document = pair_page(pair)
 
@@ -194,9 +194,9 @@ class CompareScreen(ArcScreen):
         elif self.rows.side != "both":
             self.action_open(self.rows.side)
         else:
-            choices = [Option("a", row.did_a, f"A step {row.a}"),
-                       Option("b", row.did_b, f"B step {row.b}")]  # fmt: skip
-            self.app.push_screen(AskBox("open which?", choices=choices), self._opened)
+            choices = [Option("a", row.action_a, f"A step {row.a}"),
+                       Option("b", row.action_b, f"B step {row.b}")]  # fmt: skip
+            self.app.push_screen(AskBox("Open which run?", choices=choices), self._opened)
 
     def _opened(self, side: str | None) -> None:
         if side is not None:
@@ -205,13 +205,13 @@ class CompareScreen(ArcScreen):
     def action_open(self, side: str) -> None:
         view, row = self.view, self.rows.row
         if view is None or row is None:
-            self.say("no step stands here")
+            self.say("No step in this row.")
             return
         who, step = (view.a, row.a) if side == "a" else (view.b, row.b)
         if step is None:
-            self.say(f"{side.upper()} has no step here")
+            self.say(f"{side.upper()} has no step in this row.")
         elif not self._recorded(row, side):
-            self.say("this answer of a free replay stands in no run")
+            self.say("This step exists only in the free replay. No run to open.")
         else:
             self.post_message(OpenTrace(who.trace, step))
 

@@ -76,16 +76,16 @@ class Prompt(Struct, frozen=True, kw_only=True):
     tools: tuple[Tool, ...] | None = None
 
 
-Mark: TypeAlias = Literal["same", "regrouped", "differs", "unclear", "only_a", "only_b"]
-"""How a row stands: `regrouped` where the same calls fell into other steps; `unclear` where nobody
-can tell by comparing, most often other words."""
+Mark: TypeAlias = Literal["same", "regrouped", "differs", "inconclusive", "only_a", "only_b"]
+"""How a row stands: `regrouped` where the same calls fell into other steps; `inconclusive` where
+comparing cannot tell, most often other words."""
 
 
 MARKS: dict[Mark, str] = {
     "same": "=",
     "regrouped": "≡",
     "differs": "≠",
-    "unclear": "≈",
+    "inconclusive": "≈",
     "only_a": "−",
     "only_b": "+",
 }
@@ -126,17 +126,17 @@ class PromptDiff(Struct, frozen=True, kw_only=True):
 class CompareRow(Struct, frozen=True, kw_only=True):
     """Steps that answer to each other, or one alone.
 
-    `a` and `b` are step numbers, None where that run has none here; `did_a` and `did_b` what they
-    did in one phrase. `what` says the difference in a few words. `results` tells whether calls that
-    are the same brought the same, None where that is not known. `main` is False in the threads of
+    `a` and `b` are step numbers, None where that run has none here; `action_a` and `action_b` what
+    they did in one phrase. `what` is the difference in a few words. `results`: do the same
+    calls have the same results? None where that is unknown. `main` is False in threads of
     sub-agents.
     """
 
     a: int | None
     b: int | None
     mark: Mark
-    did_a: str = ""
-    did_b: str = ""
+    action_a: str = ""
+    action_b: str = ""
     what: str = ""
     kinds: tuple[DifferenceKind, ...] = ()
     results: bool | None = None
@@ -152,7 +152,7 @@ class CompareView(Struct, frozen=True, eq=False, kw_only=True):
 
     `first` is the row where they first differ, `lasting` the one from which on they stay apart,
     None where there is none; `again` counts how often they came together again before that.
-    `asked_again`: B is a locked replay of A, whose every step was asked with the recorded history:
+    `is_locked`: B is a locked replay of A, in which every step has its recorded context:
     its rows stand by step number, and none of them follows from another. `same`: no row differs,
     nor what they were told, nor how they ended. `lacks` says what could not be compared, `rules`
     what of the arguments counted beside the rules that always hold.
@@ -168,29 +168,30 @@ class CompareView(Struct, frozen=True, eq=False, kw_only=True):
     first: int | None = None
     lasting: int | None = None
     again: int = 0
-    asked_again: bool = False
+    is_locked: bool = False
     lacks: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
     note: str = NOTE
 
     @property
-    def departure(self) -> int | None:
-        """The row to look at first: the lasting departure, else the first difference."""
+    def divergence(self) -> int | None:
+        """The row to look at first: the lasting divergence, else the first difference."""
         return self.first if self.lasting is None else self.lasting
 
 
 # --- in words
 
 LEGEND = (
-    "= the same  ≡ the same calls in other steps  ≠ differs  ≈ nobody can tell"
-    "  − only A  + only B  ◆ they part"
+    "= same  ≡ same calls in other steps  ≠ differs  ≈ inconclusive  − only A  + only B  ◆ diverge"
 )
+
+PROMPTS_TITLE = "system prompt and tools"
 
 
 SAID = 200
 """Characters of what a step says that stand in a row."""
 
-OTHER_RESULT = "the same call brought something else"
+OTHER_RESULT = "same call, different result"
 
 
 def action_phrase(action: Action) -> str:
@@ -205,7 +206,7 @@ def action_phrase(action: Action) -> str:
 def what(mark: Mark, found: Difference | None, results: bool | None) -> str:
     """How the two of a row differ, in a few words; "" where they do not."""
     if mark == "regrouped":
-        return "the same calls, in other steps"
+        return "same calls in other steps"
     if found is None:
         return ""
     if found.same is None:
@@ -214,7 +215,7 @@ def what(mark: Mark, found: Difference | None, results: bool | None) -> str:
         return format.one_line(found.brief)
     if results is False:
         return OTHER_RESULT
-    return "in another order" if "order" in found.kinds else ""
+    return "different order" if "order" in found.kinds else ""
 
 
 def with_sentence(view: CompareView) -> CompareView:
@@ -227,64 +228,65 @@ def with_sentence(view: CompareView) -> CompareView:
 
 def _sentence(view: CompareView) -> str:
     if not view.rows:
-        return "There is no step to compare."
-    if view.asked_again:
-        return _asked_again(view)
+        return "No steps to compare."
+    if view.is_locked:
+        return _locked_sentence(view)
     if view.first is None:
-        sentence = f"Both did the same at {_all(len(view.rows), 'step')}{_reservations(view)}."
+        sentence = f"A and B match at {_all(len(view.rows), 'step')}{_reservations(view)}."
     elif view.lasting is None:
         differing = sum(row.differs for row in view.rows)
         sentence = (
-            f"They differ in {differing} of {format.count(len(view.rows), 'row')},"
-            f" first at {place(view.rows[view.first])}, and are together again in the end."
+            f"A and B differ in {differing} of {format.count(len(view.rows), 'row')},"
+            f" first at {place(view.rows[view.first])}, and match again at the end."
         )
     else:
-        sentence = _parted(view, view.lasting)
+        sentence = _diverged_sentence(view, view.lasting)
     return sentence
 
 
-def _parted(view: CompareView, lasting: int) -> str:
+def _diverged_sentence(view: CompareView, lasting: int) -> str:
     row = view.rows[lasting]
     after = view.rows[lasting:]
-    never = "for long" if any(each.mark in ("same", "regrouped") for each in after) else ""
-    sentence = f"They part at {place(row)} and are never together again {never}".rstrip()
-    sentence += f": {both(row)}."
+    brief = any(each.mark in ("same", "regrouped") for each in after)
+    later = "match only briefly after it" if brief else "never match again"
+    sentence = f"A and B diverge at {place(row)} and {later}: {both(row)}."
     if view.first is not None and view.first != lasting:
         times = "once" if view.again == 1 else f"{view.again} times"
         first = place(view.rows[view.first])
-        sentence += f" Before that they differed first at {first} and came together again {times}."
+        sentence += f" The first difference is at {first}; they match again {times} before that."
     return sentence
 
 
-def _asked_again(view: CompareView) -> str:
+def _locked_sentence(view: CompareView) -> str:
     """Every step of a locked replay was asked with the recorded history."""
     number = format.count(len(view.rows), "step")
     if view.first is None:
-        return f"Asked again at {number}, it did the same at each{_reservations(view)}."
+        match = "match" if len(view.rows) > 1 else "matches"
+        return f"Locked replay: {number} {match}{_reservations(view)}."
     differing = sum(row.differs for row in view.rows)
     row = view.rows[view.first]
     return (
-        f"Asked again at {number}, each with the recorded history, it did something else at"
-        f" {differing}, first at {place(row)}: {both(row)}."
+        f"Locked replay: {differing} of {number} diverge{'' if differing > 1 else 's'},"
+        f" first at {place(row)}: {both(row)}."
     )
 
 
 def _reservations(view: CompareView) -> str:
-    """What is to be known though nothing was done otherwise."""
+    """What limits the claim that all actions match."""
     parts = []
-    unclear = sum(row.mark == "unclear" for row in view.rows)
+    unclear = sum(row.mark == "inconclusive" for row in view.rows)
     if unclear:
-        parts.append(f"{unclear} of them in other words, or where nobody can tell")
+        parts.append(f"{unclear} inconclusive (wording differs or cannot be compared)")
     other = sum(row.results is False for row in view.rows)
     if other:
-        parts.append(f"{other} of the calls brought something else")
+        parts.append(f"{other} with different tool results")
     if view.a.kind == view.b.kind == "run" and view.a.outcome != view.b.outcome:
-        parts.append(f"yet A {ended(view.a)} and B {ended(view.b)}")
+        parts.append(f"but A {ended(view.a)} and B {ended(view.b)}")
     return "".join(f", {part}" for part in parts)
 
 
 def _all(number: int, noun: str) -> str:
-    return f"the one {noun}" if number == 1 else f"all {format.count(number, noun)}"
+    return f"the only {noun}" if number == 1 else f"all {format.count(number, noun)}"
 
 
 def place(row: CompareRow) -> str:
@@ -303,7 +305,7 @@ BRIEF = 60
 
 def both(row: CompareRow) -> str:
     """What the two of a row did, one against the other."""
-    a, b = format.cut(row.did_a, BRIEF), format.cut(row.did_b, BRIEF)
+    a, b = format.cut(row.action_a, BRIEF), format.cut(row.action_b, BRIEF)
     if row.a is None:
         return f"only in B: {b}"
     if row.b is None:
@@ -314,8 +316,8 @@ def both(row: CompareRow) -> str:
 def ended(who: Who) -> str:
     """How a run ended, in a word, with the value behind it."""
     if who.kind != "run":
-        return "not checked"
-    shown = "unknown" if who.outcome == "unknown" else who.outcome
+        return "outcome not evaluated"
+    shown = "outcome unknown" if who.outcome == "unknown" else who.outcome
     if who.warned and who.outcome == "passed":
         shown += " with warnings"
     value = format.one_line(who.outcome_value)
@@ -390,9 +392,9 @@ def prompts_line(prompts: PromptDiff) -> str:
             f"system prompts differ: +{prompts.words_added} −{prompts.words_removed} words"
         )
     for difference, names in (
-        ("only A has", prompts.tools_removed),
-        ("only B has", prompts.tools_added),
-        ("declared otherwise:", prompts.tools_changed),
+        ("only in A:", prompts.tools_removed),
+        ("only in B:", prompts.tools_added),
+        ("with changed definitions:", prompts.tools_changed),
     ):
         if names:
             parts.append(f"tools {difference} {', '.join(map(format.one_line, names))}")
@@ -402,17 +404,15 @@ def prompts_line(prompts: PromptDiff) -> str:
 def unknown_prompts(prompts: PromptDiff) -> tuple[str, ...]:
     """What of the prompts cannot be compared, a sentence each."""
     kinds = (
-        ("the system prompt", prompts.a.system, prompts.b.system),
+        ("system prompt", prompts.a.system, prompts.b.system),
         ("tool definitions", prompts.a.tools, prompts.b.tools),
     )
     return tuple(
-        f"not recorded in {_lacking(a, b)}: {name}"
-        for name, a, b in kinds
-        if a is None or b is None
+        f"{name} not recorded in {_lacking(a, b)}" for name, a, b in kinds if a is None or b is None
     )
 
 
 def _lacking(a: object, b: object) -> str:
     if a is None and b is None:
-        return "either"
+        return "A or B"
     return "A" if a is None else "B"

@@ -41,7 +41,7 @@ class Drawn(NamedTuple):
 class CompareList(RowList):
     """The rows, and in their place the folds."""
 
-    HELP = "the steps of both"
+    HELP = "the steps of both runs"
     HEAD = 1
     STYLES = {
         "same": "$quiet",
@@ -49,7 +49,7 @@ class CompareList(RowList):
         "only_b": "$primary",
         "regrouped": "$foreground",
         "differs": "$warning",
-        "unclear": "$foreground",
+        "inconclusive": "$foreground",
         "fold": "italic $quiet",
         "step": "$quiet",
     }
@@ -162,9 +162,9 @@ class CompareList(RowList):
     def draw_head(self, line: int, width: int) -> Text:
         del line
         if not self._wide:
-            return Text(fit("        A     B  did", width))
+            return Text(fit("        A     B  action", width))
         half = _half(width)
-        return Text(f"     {fit('   A  did', half)}  {fit('   B  did', half)}")
+        return Text(f"     {fit('   A  action', half)}  {fit('   B  action', half)}")
 
     @override
     def draw(self, index: int, width: int) -> Text:
@@ -179,7 +179,7 @@ class CompareList(RowList):
         return self._under(line, row, side, width)
 
     def _sign(self, line: Line, row: CompareRow) -> Text:
-        parts = self.view is not None and line.first == self.view.departure
+        parts = self.view is not None and line.first == self.view.divergence
         style = self.style_of(row.mark)
         changed = "*" if row.results is False else " "
         return Text.assemble(
@@ -190,8 +190,8 @@ class CompareList(RowList):
     def _both_columns(self, line: Line, row: CompareRow, width: int) -> Text:
         half = _half(width)
         text = self._sign(line, row)
-        text.append_text(self._cell(row, row.a, row.did_a, half)).append("  ")
-        return text.append_text(self._cell(row, row.b, row.did_b, half))
+        text.append_text(self._cell(row, row.a, row.action_a, half)).append("  ")
+        return text.append_text(self._cell(row, row.b, row.action_b, half))
 
     def _cell(self, row: CompareRow, step: int | None, did: str, width: int) -> Text:
         if step is None:
@@ -204,7 +204,7 @@ class CompareList(RowList):
         a, b = (None if side == other else step for other, step in (("b", row.a), ("a", row.b)))
         steps = "  ".join(f"{'' if each is None else each:>{STEP}}" for each in (a, b))
         text.append(f"{steps}  ", self.style_of("step"))
-        did = row.did_b if a is None else row.did_a
+        did = row.action_b if a is None else row.action_a
         return text.append(fit(did, width - text.cell_len), self.style_of(row.mark))
 
     # --- moving
@@ -224,11 +224,11 @@ class CompareList(RowList):
         if line.kind != "row":
             return False
         row = self._row(line)
-        return row.mark not in ("unclear", "regrouped") and not quiet(row)
+        return row.mark not in ("inconclusive", "regrouped") and not quiet(row)
 
     def action_departure(self) -> None:
-        if self.view is not None and self.view.departure is not None:
-            self.go_to(self.view.departure)
+        if self.view is not None and self.view.divergence is not None:
+            self.go_to(self.view.divergence)
 
     def action_unfold(self) -> None:
         line = self.line
@@ -300,7 +300,7 @@ def pair_page(pair: PairView) -> Document:
         if items:
             items.append(BLANK)
         items.extend(_part(part, place))
-    return tuple(items) or (Block(text="neither says, calls or got anything", style="quiet"),)
+    return tuple(items) or (Block(text="No text, calls or results in either run.", style="quiet"),)
 
 
 def _part(part: Part, place: int) -> Iterator[Item]:
@@ -311,11 +311,11 @@ def _part(part: Part, place: int) -> Iterator[Item]:
             yield Block(text=line.text, style=_STYLES[line.kind], strong=line.words, indent=INDENT)
         return
     if part.same:
-        yield Block(text=title, style="head", aside="the same")
+        yield Block(text=title, style="head", aside="same")
         yield value(part.a or "", key=f"same {place}", style="quiet")
         return
     both = part.a is not None and part.b is not None
-    aside = "too long to be held against each other" if both else ""
+    aside = "too long to compare" if both else ""
     yield Block(text=title, style="head", aside=aside)
     for letter, text in (("A", part.a), ("B", part.b)):
         if text is not None:

@@ -1,4 +1,4 @@
-"""`arc cost`: where the money of a run went, and what of it brought nothing."""
+"""`arc cost`: what the cost of a run consists of, and how much was likely wasted."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from taxonomy.waste import CacheBreak, LoopCost, Redundant, Resent, Spending, St
 
 @click.command()
 @click.argument("trace", type=RUN_NAME)
-@click.option("--route", metavar="MODEL", help="What would it cost at the price of this model?")
+@click.option("--route", metavar="MODEL", help="Estimate the cost at the prices of this model.")
 @click.option(
     "--where",
     type=click.Choice(get_args(Where)),
     default="all",
     show_default=True,
-    help="Which steps --route moves there.",
+    help="Steps that --route applies to.",
 )
 @json_option
 @db_option
-def money(trace: str, route: str | None, where: Where, as_json: bool, db: Path | None) -> None:
-    """Where the money went: dear steps, cache breaks, observations sent again, work done twice."""
+def cost(trace: str, route: str | None, where: Where, as_json: bool, db: Path | None) -> None:
+    """Break down a run's cost: expensive steps, cache breaks, resent results, repeated calls."""
     with open_store(db) as store:
         view = build_cost(store, trace, route, where)
     if as_json:
@@ -57,19 +57,19 @@ def sections(view: CostView) -> Iterator[tuple[str, list[str]]]:
     """The view as printed: a title and its lines, one section after another."""
     head = [sentence(view), *_figures(view.spending)]
     yield f"{view.trace[:8]}  {format.one_line(view.name)}", head
-    if view.dearest:
-        yield "where it went", [_step_line(step) for step in view.dearest]
-    yield "prefix cache", list(_cache_lines(view))
-    yield "observations sent again", list(_resent_lines(view.resent))
-    yield "loops", [_loop_line(loop) for loop in view.loops] or ["none found"]
+    if view.expensive_steps:
+        yield "expensive steps", [_step_line(step) for step in view.expensive_steps]
+    yield "prompt cache", list(_cache_lines(view))
+    yield "resent tool results", list(_resent_lines(view.resent))
+    yield "loops", [_loop_line(loop) for loop in view.loops] or ["none"]
     yield "redundant calls", list(_redundant_lines(view.redundant))
     if view.route is not None:
-        yield f"at the price of {format.one_line(view.route.model)}", route_lines(view.route)
+        yield f"at the prices of {format.one_line(view.route.model)}", route_lines(view.route)
 
 
 def _figures(spent: Spending) -> Iterator[str]:
     if spent.reported_usd is not None:
-        yield f"the source itself reports {amount(spent.reported_usd)}"
+        yield f"reported by the source: {amount(spent.reported_usd)}"
     if spent.counted and spent.priced:
         yield spending_tokens(spent)
 
@@ -87,16 +87,16 @@ def _step_line(step: StepCost) -> str:
 def _cache_lines(view: CostView) -> Iterator[str]:
     spent = view.spending
     if not spent.cached:
-        yield "the source has no figures of what was read from the cache"
+        yield "cache reads not recorded"
         return
     whole = spent.cached_input_tokens
     yield (
         f"{percent(spent.cache_read_tokens / max(whole, 1))} of {format.tokens(whole)} tokens in"
-        " were read from it"
-        f" (figures of {spent.cached} of {format.count(len(spent.steps), 'step')})"
+        " read from the cache"
+        f" (recorded for {spent.cached} of {format.count(len(spent.steps), 'step')})"
     )
     if not view.cache_breaks:
-        yield "no break"
+        yield "no cache break"
     for each in view.cache_breaks:
         yield _break_line(each)
 
@@ -117,13 +117,13 @@ def _resent_lines(found: Sequence[Resent]) -> Iterator[str]:
     if not found:
         yield "none"
         return
-    yield f"{_resent_sum(found)} in all"
+    yield f"total: {_resent_sum(found)}"
     for each in found[:SHOWN]:
         yield _resent_line(each)
     idle = unused(found)
     if idle:
         yield (
-            f"nothing later repeats a name, number or new word of {_resent_sum(idle)}:"
+            f"unused (no name, number or new word appears later): {_resent_sum(idle)}:"
             f" {steps_named(each.step for each in idle)}"
         )
 
@@ -138,13 +138,13 @@ def _resent_sum(found: Sequence[Resent]) -> str:
         sends=sum(each.resends for each in found),
         at_most=any(each.at_most for each in found),
     )
-    noun = format.count(len(found), "observation")
+    noun = format.count(len(found), "tool result")
     return f"{noun}, {'≈ ' if reckoned else ''}{format.tokens(tokens)} tokens, {cost}"
 
 
 def _resent_line(each: Resent) -> str:
     return (
-        f"step {each.step}: {format.one_line(each.tool)} returned {size(each)}, re-sent"
+        f"step {each.step}: {format.one_line(each.tool)} returned {size(each)}, resent"
         f" {each.resends}× up to step {each.last_step}, {sends_usd(each)}; {used_words(each)}"
     )
 
@@ -157,14 +157,14 @@ def _loop_line(loop: LoopCost) -> str:
 def _redundant_lines(found: Redundant) -> Iterator[str]:
     share = found.share
     if share.value is None:
-        yield "no call with a known reply"
+        yield "No call has a recorded result."
         return
     line = f"{len(found.calls)} of {format.count(share.n, 'call')}"
     line += f" ({share.value:.2f}, 95 % {share.low:.2f}–{share.high:.2f})"
     if found.steps:
         cost = amount(found.cost_usd, complete=found.cost_complete)
-        line += f"; {steps_named(found.steps)} did nothing else: {cost}"
+        line += f"; {steps_named(found.steps)} only repeated calls: {cost}"
     yield line
     for call in found.calls[:SHOWN]:
         tool = format.one_line(call.tool)
-        yield f"step {call.step}: {tool}, same answer as at step {call.earlier}"
+        yield f"step {call.step}: {tool}, same result as at step {call.earlier}"

@@ -1,7 +1,7 @@
-"""The money screen: what a run spent, how much of it was likely wasted, and where.
+"""The cost screen: the cost of a run, how much of it was likely wasted, and where.
 
-Costs at the left, dearest first, the one under the cursor in full at the right. The run is read
-once; a what-if for another model asks nobody, it only reckons.
+Costs at the left, most expensive first, the one under the cursor in full at the right. The run is
+read once; a what-if for another model makes no call.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from arc_tui.ui.screen import ArcScreen
 from arc_tui.ui.styles import SummaryLines, fold_sentence
 from taxonomy.stats.routing import WhatIf
 
-AMOUNT, KIND, STEP = 10, 11, 4
+AMOUNT, KIND, STEP = 10, 14, 4
 
 
 class CostList(RowList):
@@ -75,19 +75,19 @@ class CostList(RowList):
         return self.found.rows[self.cursor] if self.found is not None and self.row_count else None
 
     def watch_found(self) -> None:
-        self.nothing = "" if self.found is None else "no step has a known size or cost"
+        self.nothing = "" if self.found is None else "No step has a recorded size or cost."
         self.rows_changed()
         self.post_message(self.Moved(self))
 
     def draw_head(self, line: int, width: int) -> Text:
         del line
-        head = f"{fit('cost', AMOUNT, right=True)}  {fit('kind', KIND)}  {fit('step', STEP)}  what"
-        return Text(fit(head, width))
+        cells = (fit("cost", AMOUNT, right=True), fit("kind", KIND), fit("step", STEP), "detail")
+        return Text(fit("  ".join(cells), width))
 
     def draw(self, index: int, width: int) -> Text:
         assert self.found is not None
         row = self.found.rows[index]
-        waste = "quiet" if row.kind == "dear step" else "waste"
+        waste = "quiet" if row.kind == "expensive step" else "waste"
         known = row.usd is not None
         line = Text.assemble(
             (_amount(row), self.style_of("quiet") if not known else ""),
@@ -103,7 +103,7 @@ class CostList(RowList):
 
 
 def _amount(row: CostRow) -> str:
-    """The cost, else the tokens; the bounds of a part are said in full beside."""
+    """The cost, else the tokens; the bounds of a part stand in full beside it."""
     if row.usd is not None:
         shown = row.amount.split(" for ")[0]
     else:
@@ -122,7 +122,7 @@ class CostHead(SummaryLines):
     @override
     def lines(self, width: int) -> list[Text]:
         if self.found is None:
-            return [Text("reading the run")]
+            return [Text("Reading the run")]
         bold = self.style_of("sentence")
         quiet = self.style_of("route")
         lines = [Text(line, bold) for line in fold_sentence(sentence(self.found.view), width)]
@@ -146,14 +146,14 @@ class CostFoot(SummaryLines):
 def _facts(found: CostRows) -> Iterator[str]:
     spent = found.view.spending
     if not spent.cached:
-        yield "no figures of the cache in the source"
+        yield "cache reads not recorded"
     elif spent.cached < len(spent.steps):
-        yield f"cache figures of {spent.cached} of {format.count(len(spent.steps), 'step')}"
+        yield f"cache reads recorded for {spent.cached} of {format.count(len(spent.steps), 'step')}"
     used = used_count(found.view)
     if used:
-        yield f"{format.number(used)} re-sent and used: not listed"
+        yield f"{format.number(used)} resent and used: not listed"
     if found.rows:
-        yield "rows overlap: they do not add up"
+        yield "rows overlap: do not add them up"
 
 
 RESULT = 1200
@@ -162,7 +162,7 @@ RESULT = 1200
 
 def cost_page(row: CostRow) -> Document:
     """What cost, and everything known of it."""
-    title = Block(text=f"{row.kind} at step {row.step}", style="head", aside=row.amount)
+    title = Block(text=f"step {row.step} · {row.kind}", style="head", aside=row.amount)
     return (title, *(item for place, fact in enumerate(row.facts) for item in _fact(fact, place)))
 
 
@@ -176,9 +176,9 @@ def _fact(fact: Fact, place: int) -> tuple[Item, ...]:
 
 
 ROUTE_WORDS = (
-    "What would the same tokens have cost at another model's price? Cost only: another model"
-    " counts other tokens, answers otherwise, and may not solve the task: resolution must be"
-    " re-measured."
+    "Estimate the cost of the same tokens at another model's prices. Cost only: another model"
+    " counts tokens differently, acts differently and may not solve the task. Measure its"
+    " resolution rate separately."
 )
 
 
@@ -186,10 +186,10 @@ _WHERE: dict[str, Where] = {"": "all", "all": "all", "short": "short", "read-onl
 
 
 class CostScreen(ArcScreen):
-    """The money of one run."""
+    """The cost of one run."""
 
     CSS_PATH = "cost.tcss"
-    HELP = "the money of a run"
+    HELP = "the cost of a run"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
 
     BINDINGS = [
@@ -214,7 +214,7 @@ class CostScreen(ArcScreen):
             self.found = found
 
     class Routed(Message):
-        """A what-if was reckoned."""
+        """A what-if was estimated."""
 
         def __init__(self, route: WhatIf | None) -> None:
             super().__init__()
@@ -254,8 +254,8 @@ class CostScreen(ArcScreen):
         self.post_message(ReturnToTrace(self.trace, event.step))
 
     def action_route(self) -> None:
-        hint = f"a model's name, and then perhaps one of: {', '.join(get_args(Where))}"
-        self.app.push_screen(AskBox("other model?", ROUTE_WORDS, hint=hint), self._route)
+        hint = f"model name, then optionally one of: {', '.join(get_args(Where))}"
+        self.app.push_screen(AskBox("Other model", ROUTE_WORDS, hint=hint), self._route)
 
     def _route(self, answer: str | None) -> None:
         if answer is None:
@@ -263,7 +263,8 @@ class CostScreen(ArcScreen):
         model, _, rest = answer.partition(" ")
         where: Where | None = _WHERE.get(rest.strip())
         if where is None:
-            self.say(f"after the model's name: {', '.join(get_args(Where))}", severity="warning")
+            known = ", ".join(get_args(Where))
+            self.say(f"Unknown steps '{rest.strip()}'. Known: {known}.", severity="warning")
             return
         self.ask(
             lambda store: build_cost(store, self.trace, model, where).route,

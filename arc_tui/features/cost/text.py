@@ -1,7 +1,7 @@
 """The cost of a run in words: a sentence, and a row for everything that cost much or brought
-nothing, the dearest first.
+nothing, the most expensive first.
 
-A row says its cost as far as that is known, its step, and what is to be known of it in full.
+A row has its cost as far as that is known, its step, and all that is known of it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from taxonomy.stats.routing import WhatIf
 from taxonomy.waste import CacheBreak, LoopCost, Resent, Spending, StepCost
 from taxonomy.waste.repeats import RedundantCall
 
-UNREPEATED = "nothing later repeats anything of it"
+UNREPEATED = "not repeated later"
 
 
 def sentence(view: CostView) -> str:
     """What was spent, and how much of it was likely wasted, as far as either is known."""
     spent = view.spending
     if not view.wasted.parts and not spent.counted and not spent.priced:
-        return f"{_spent(spent)}; what of it was wasted cannot be told."
+        return f"{_spent(spent)}; waste unknown."
     return f"{_spent(spent)}; {_wasted(view.wasted)}."
 
 
@@ -40,14 +40,14 @@ def _spent(spent: Spending) -> str:
     if spent.cost_usd is not None and spent.priced:
         left_out = f" (cost of {format.number(lacking)} unknown)" if lacking else ""
         return f"Spent {amount(spent.cost_usd, complete=spent.cost_complete)} in {steps}{left_out}"
-    known = f"{spending_tokens(spent)}, {steps} of unknown cost" if spent.counted else ""
-    return known or f"{steps} of unknown cost and size"
+    known = f"{spending_tokens(spent)}, cost of {steps} unknown" if spent.counted else ""
+    return known or f"Cost and tokens of {steps} unknown"
 
 
 def _wasted(found: Wasted) -> str:
     if not found.parts:
-        return "nothing of it looks wasted"
-    listed = ", ".join(f"{part.what} {_part(part)}" for part in found.parts)
+        return "no likely waste"
+    listed = "; ".join(f"{part.what} {_part(part)}" for part in found.parts)
     if found.cost_usd is not None:
         whole = usd_bound(found.cost_usd, at_least=not found.cost_complete, at_most=found.at_most)
         return (
@@ -80,14 +80,14 @@ def spending_tokens(spent: Spending) -> str:
 def used_words(each: Resent) -> str:
     """Whether anything later repeats an observation, and where first."""
     if each.repeated is None:
-        return "not known whether anything repeats it: an answer was not recorded"
+        return "use unknown: a response is not recorded"
     return f"first repeated at step {each.repeated_at}" if each.repeated else UNREPEATED
 
 
 def route_lines(route: WhatIf) -> list[str]:
     """What the routed steps would have cost, and what is not known of that."""
     if route.now_usd is None or route.cached_usd is None or route.fresh_usd is None:
-        return ["no step has a known price on both sides"]
+        return ["No step has a known price for both models."]
     count = format.count(len(route.routed), "step")
     low, high = sorted((route.cached_usd, route.fresh_usd))
     range_ = amount(low) if low == high else f"{amount(low)} to {amount(high)}"
@@ -96,13 +96,13 @@ def route_lines(route: WhatIf) -> list[str]:
         f" by {route.prices}; {route.caveat}"
     ]
     if low != high:
-        lines.append("the range: its cache holding what the recorded one held, or nothing")
+        lines.append("range: same cache hits as recorded, or none")
     if route.unknown:
-        lines.append(f"left out for want of a price: {steps_named(route.unknown)}")
+        lines.append(f"left out, no price: {steps_named(route.unknown)}")
     return lines
 
 
-Kind = Literal["dear step", "cache break", "re-sent", "loop", "done again"]
+Kind = Literal["expensive step", "cache break", "resent", "loop", "repeated"]
 
 
 class Fact(Struct, frozen=True, kw_only=True):
@@ -130,7 +130,7 @@ class CostRow(Struct, frozen=True, kw_only=True):
 
 
 class CostRows(Struct, frozen=True, eq=False, kw_only=True):
-    """Everything the money screen draws of a run: what `arc cost` says, and its rows."""
+    """Everything the cost screen draws of a run: what `arc cost` says, and its rows."""
 
     view: CostView
     rows: tuple[CostRow, ...]
@@ -146,7 +146,7 @@ def build_cost_rows(store: Store, name: str) -> CostRows:
 def cost_rows(view: CostView, trace: Trace) -> list[CostRow]:
     """The rows by cost, those of unknown cost by tokens after them; then by step."""
     found = [
-        *(_dear(step, view) for step in _dearest(view)),
+        *(_expensive_row(step, view) for step in _expensive_steps(view)),
         *(_break(each) for each in view.cache_breaks),
         *(_re_sent(each, trace) for each in view.resent if each.repeated is not True),
         *(_loop(each, view, trace) for each in view.loops),
@@ -156,17 +156,17 @@ def cost_rows(view: CostView, trace: Trace) -> list[CostRow]:
 
 
 def used_count(view: CostView) -> int:
-    """Observations that were sent again and used: no waste, and no row."""
+    """Tool results that were resent and used: no waste, and no row."""
     return sum(each.repeated is True for each in view.resent)
 
 
 # --- a row each
 
 
-def _dearest(view: CostView) -> Sequence[StepCost]:
-    """The dearest steps; without any price the largest."""
-    if view.dearest:
-        return view.dearest
+def _expensive_steps(view: CostView) -> Sequence[StepCost]:
+    """The most expensive steps; without any price the largest."""
+    if view.expensive_steps:
+        return view.expensive_steps
     known = [step for step in view.spending.steps if step.input_tokens is not None]
     return sorted(known, key=lambda step: -_tokens(step))[:SHOWN]
 
@@ -175,18 +175,18 @@ def _tokens(step: StepCost) -> int:
     return (step.input_tokens or 0) + (step.output_tokens or 0)
 
 
-def _dear(step: StepCost, view: CostView) -> CostRow:
+def _expensive_row(step: StepCost, view: CostView) -> CostRow:
     read_ = step.cache_read_tokens
-    cached = f", {format.tokens(read_)} of them read from the cache" if read_ is not None else ""
+    cached = f", {format.tokens(read_)} read from the cache" if read_ is not None else ""
     spent = view.spending.cost_usd
     share = (
-        f", {percent(step.cost_usd / spent)} of what is known of the run"
+        f", {percent(step.cost_usd / spent)} of the known cost of the run"
         if step.cost_usd is not None and spent
         else ""
     )
     calls = ", ".join(map(format.one_line, step.calls))
     return CostRow(
-        kind="dear step",
+        kind="expensive step",
         step=step.step,
         usd=step.cost_usd,
         tokens=_tokens(step),
@@ -197,7 +197,7 @@ def _dear(step: StepCost, view: CostView) -> CostRow:
             Fact(label="cost", text=f"{amount(step.cost_usd)}{share}", step=step.step),
             Fact(label="tokens in", text=f"{format.tokens(step.input_tokens)}{cached}"),
             Fact(label="tokens out", text=format.tokens(step.output_tokens)),
-            Fact(label="calls", text=calls or "nothing"),
+            Fact(label="calls", text=calls or "none"),
             Fact(label="model", text=format.one_line(step.model) or "unknown"),
         ),
     )
@@ -217,11 +217,11 @@ def _break(each: CacheBreak) -> CostRow:
                 Fact(label="differs", text=f"{cause.kind.value}: {cause.detail}")
                 for cause in each.causes
             ),
-            Fact(label="cost", text=f"{amount(each.extra_usd)} more than had it held"),
+            Fact(label="cost", text=f"{amount(each.extra_usd)} more than with the cache intact"),
             Fact(label="read", text=_read(each), step=each.after),
             Fact(
                 label="missed",
-                text=f"{format.tokens(each.missed_tokens)} tokens that could have been read",
+                text=f"{format.tokens(each.missed_tokens)} tokens not read from the cache",
             ),
         ),
     )
@@ -229,22 +229,22 @@ def _break(each: CacheBreak) -> CostRow:
 
 def _read(each: CacheBreak) -> str:
     left = f"{'' if each.left_exact else '≥ '}{format.tokens(each.left_tokens)}"
-    return f"{format.tokens(each.read_tokens)} of {left} tokens that step {each.after} had left"
+    return f"{format.tokens(each.read_tokens)} of {left} tokens cached by step {each.after}"
 
 
 def _re_sent(each: Resent, trace: Trace) -> CostRow:
     used = used_words(each)
     return CostRow(
-        kind="re-sent",
+        kind="resent",
         step=each.step,
         usd=each.cost_usd,
         tokens=each.resent_tokens or 0,
         amount=sends_usd(each) if each.cost_usd is not None else format.UNKNOWN,
-        what=f"{'never used' if each.repeated is False else 'not known whether used'}:"
+        what=f"{'unused' if each.repeated is False else 'use unknown'}:"
         f" {size(each)} of {format.one_line(each.tool)}, {each.resends}×",
         facts=(
             Fact(label="cost", text=sends_usd(each)),
-            Fact(label="sent again", text=f"{each.resends}×, up to step {each.last_step}",
+            Fact(label="resent", text=f"{each.resends}×, up to step {each.last_step}",
                  step=each.last_step),
             Fact(label="size", text=size(each)),
             Fact(label="used", text=used),
@@ -273,7 +273,7 @@ def _step_fact(step: StepCost, trace: Trace) -> Fact:
 
 
 def _again(view: CostView, trace: Trace) -> Iterator[CostRow]:
-    """A row a step that asked again what it knew; only one that did nothing else has a cost.
+    """A row for each step that repeated a call; only one that did nothing else has a cost.
 
     The steps of a loop stand in its row.
     """
@@ -287,14 +287,14 @@ def _again(view: CostView, trace: Trace) -> Iterator[CostRow]:
         alone = step in view.redundant.steps
         names = ", ".join(dict.fromkeys(format.one_line(call.tool) for call in calls))
         earlier = steps_named(dict.fromkeys(call.earlier for call in calls))
-        more = "" if alone else "; the step did more than that"
+        more = "" if alone else "; the step also did other work"
         yield CostRow(
-            kind="done again",
+            kind="repeated",
             step=step,
             usd=spent.cost_usd if alone else None,
             tokens=_tokens(spent) if alone else 0,
             amount=amount(spent.cost_usd) if alone else format.UNKNOWN,
-            what=f"{names} brought what {earlier} had brought{more}",
+            what=f"{names} returned the same as {earlier}{more}",
             facts=tuple(_again_facts(calls, spent, trace, alone=alone)),
         )
 
@@ -303,10 +303,10 @@ def _again_facts(
     calls: Sequence[RedundantCall], spent: StepCost, trace: Trace, *, alone: bool
 ) -> Iterator[Fact]:
     cost = amount(spent.cost_usd)
-    more = "" if alone else "; the step did more, so what of it was for nothing is not known"
+    more = "" if alone else "; it also did other work, so the wasted part is unknown"
     yield Fact(label="cost", text=f"{cost} for the whole step{more}")
     for call in calls:
-        yield Fact(label="as before", text=f"at step {call.earlier}", step=call.earlier)
+        yield Fact(label="same as", text=f"step {call.earlier}", step=call.earlier)
         yield from _call_facts(trace, call.step, call.span)
 
 

@@ -1,6 +1,6 @@
-"""Where did the cost of a run come from, and what of it brought nothing?
+"""What does the cost of a run consist of, and how much of it was likely wasted?
 
-A sum of likely waste says how far it can be trusted.
+A sum of likely waste is marked as a bound where it is one.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ SHOWN = 5
 
 _WHERE: dict[Where, str] = {
     "all": "every step",
-    "short": "steps with a short answer",
-    "read-only": "steps that only read",
+    "short": "steps with a short response",
+    "read-only": "read-only steps",
 }
 
 
@@ -48,7 +48,7 @@ class CostView(Struct, frozen=True, eq=False, kw_only=True):
     route: WhatIf | None = None
 
     @property
-    def dearest(self) -> tuple[StepCost, ...]:
+    def expensive_steps(self) -> tuple[StepCost, ...]:
         """The steps that cost most, those of unknown cost left out."""
         priced = [step for step in self.spending.steps if step.cost_usd is not None]
         return tuple(sorted(priced, key=lambda step: -(step.cost_usd or 0))[:SHOWN])
@@ -96,7 +96,7 @@ def _routed(trace: Trace, model: str, where: Where) -> WhatIf:
     return what_if(trace, model, wanted[where], _WHERE[where])
 
 
-What = Literal["cache breaks", "done again", "re-sent and never used"]
+What = Literal["cache breaks", "repeated calls", "resent, unused"]
 
 
 class Part(Struct, frozen=True, kw_only=True):
@@ -132,7 +132,7 @@ def wasted(found: Waste) -> Wasted:
     """The parts of some waste that has any, and their sum."""
     parts = tuple(part for part in _parts(found) if part.times)
     known = [part.cost_usd for part in parts if part.cost_usd is not None]
-    idle = next((part for part in parts if part.what == "re-sent and never used"), None)
+    idle = next((part for part in parts if part.what == "resent, unused"), None)
     return Wasted(
         parts=parts,
         cost_usd=sum(known) if known else None,
@@ -144,7 +144,7 @@ def wasted(found: Waste) -> Wasted:
 
 
 def unused(found: Sequence[Resent]) -> tuple[Resent, ...]:
-    """The observations of which nothing later repeats anything."""
+    """The tool results of which nothing later repeats anything."""
     return tuple(each for each in found if each.repeated is False)
 
 
@@ -158,15 +158,15 @@ def _parts(found: Waste) -> Iterator[Part]:
         cost_usd=extra.cost_usd,
         cost_complete=extra.cost_complete,
     )
-    yield _done_again([step for step in found.spending.steps if step.step in again])
-    yield _re_sent(unused(found.resent))
+    yield _repeated_part([step for step in found.spending.steps if step.step in again])
+    yield _resent_part(unused(found.resent))
 
 
-def _done_again(steps: Sequence[StepCost]) -> Part:
+def _repeated_part(steps: Sequence[StepCost]) -> Part:
     whole = spent(step.cost_usd for step in steps)
     tokens = [step.input_tokens for step in steps] + [step.output_tokens for step in steps]
     return Part(
-        what="done again",
+        what="repeated calls",
         times=len(steps),
         cost_usd=whole.cost_usd,
         cost_complete=whole.cost_complete,
@@ -174,11 +174,11 @@ def _done_again(steps: Sequence[StepCost]) -> Part:
     )
 
 
-def _re_sent(found: Sequence[Resent]) -> Part:
+def _resent_part(found: Sequence[Resent]) -> Part:
     whole = spent(each.cost_usd for each in found)
     known = [each.resent_tokens for each in found if each.resent_tokens is not None]
     return Part(
-        what="re-sent and never used",
+        what="resent, unused",
         times=len(found),
         cost_usd=whole.cost_usd,
         cost_complete=whole.cost_complete and all(each.priced == each.resends for each in found),

@@ -1,4 +1,4 @@
-"""`arc show`, `brief`, `break`: what the database says of one trace, printed."""
+"""`arc show`, `brief`, `diagnose`: one trace, printed."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ from arc_tui.cli import (
 )
 from arc_tui.ui import format
 from arc_tui.ui.document import INDENT, LABEL, Document, Fold, HintBlock
-from arc_tui.views.trace import TraceView, build_break, build_trace
+from arc_tui.views.evidence import by_strength, candidate_text, finding_kind
+from arc_tui.views.trace import TraceView, build_diagnose, build_trace, gold_line
 from arc_tui.views.tree import TreeRow, indent, limit_depth, visible
 from replay.errors import no_step
 from replay.store.handle import Store
 from replay.trace import NO_TOOLS
-from taxonomy.classes import BY_CLASS, FailureClass, class_label
-from taxonomy.findings import Candidate, Diagnosis
+from taxonomy.classes import BY_CLASS, Attribution, FailureClass, class_label
+from taxonomy.findings import Candidate, Diagnosis, Finding
 from taxonomy.query.listing import RunRow
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def step_in_full(store: Store, view: TraceView, step: int) -> StepView:
     return structs.replace(
         detail,
         earlier=tuple(detail.earlier),
-        origins=RunOrigins(store, view.run.trace).of_step(step),
+        value_origins=RunOrigins(store, view.run.trace).of_step(step),
         probes=build_why_probes(store, view.run.trace, step),
     )
 
@@ -75,25 +76,25 @@ def step_in_full(store: Store, view: TraceView, step: int) -> StepView:
 @json_option
 @db_option
 def brief(trace: str, as_json: bool, db: Path | None) -> None:
-    """A summary of at most 1 500 tokens, for a person in a hurry or a coding agent."""
+    """Summarize a run in at most 1 500 tokens, for people and coding agents."""
     with open_judged(db) as store:
         text = brief_text(store, trace)
     print_json({"brief": text}) if as_json else click.echo(text)
 
 
-@click.command("break")
+@click.command()
 @click.argument("trace", type=RUN_NAME)
-@click.option("--rule", type=click.Choice(["arc"]), help="Only the plain published rule.")
+@click.option("--rule", type=click.Choice(["arc"]), help="Print the baseline heuristic only.")
 @json_option
 @db_option
-def break_(trace: str, rule: str | None, as_json: bool, db: Path | None) -> int:
-    """Where did it break? Up to three candidates with their signals, or none."""
+def diagnose(trace: str, rule: str | None, as_json: bool, db: Path | None) -> int:
+    """List up to three break candidates with their signals. Exit code 1: there is none."""
     with open_judged(db) as store:
-        view = build_break(store, trace)
+        view = build_diagnose(store, trace)
     if as_json:
         print_json(view)
     elif rule == "arc":
-        console().print(Text(view.published_line))
+        console().print(Text(view.baseline_line))
     else:
         for line in view.lines():
             console().print(Text(line))
@@ -106,7 +107,7 @@ LONG = 2000
 
 
 def print_trace(out: Console, view: TraceView) -> None:
-    """Head, candidates, the tree with every branch open, tags."""
+    """Head, differences from gold, candidates, the tree with every branch open, tags."""
     row = view.run
     mark = format.outcome_mark(row.outcome, warned=bool(row.warnings))
     name = " · ".join(filter(None, [row.task, row.trial and f"trial {row.trial}"]))
@@ -123,16 +124,20 @@ def print_trace(out: Console, view: TraceView) -> None:
         + (f", {row.masked} masked" if row.masked else ""),
         soft_wrap=True,
     )
+    for found in view.gold:
+        out.print(Text(gold_line(found)), soft_wrap=True)
     for candidate in view.diagnosis.candidates if view.diagnosis else ():
-        out.print(Text(f"break? step {candidate.step}: {format.one_line(candidate.why)}"))
+        out.print(
+            Text(f"candidate: step {candidate.step} · {format.one_line(candidate_text(candidate))}")
+        )
     if not view.marked:
-        out.print("no break found", style="dim")
+        out.print("No break candidates.", style="dim")
     out.print()
     for line in visible(view.tree, opened=_All(), closed=()):
         out.print(_tree_line(line, view), soft_wrap=True)
     for tag in view.tags:
-        said = f"{class_label(tag.failure, tag.sub)} by {tag.by} {tag.why or ''}"
-        out.print(Text(f"tag  step {tag.step}: {format.one_line(said)}"))
+        said = f"{class_label(tag.failure, tag.sub)} · by {tag.by} {tag.why or ''}"
+        out.print(Text(f"tag: step {tag.step} · {format.one_line(said)}"))
 
 
 def print_trace_json(view: TraceView) -> None:
@@ -163,7 +168,7 @@ def _tree_line(row: TreeRow, view: TraceView) -> Text:
 
 
 def print_step(out: Console, trace: TraceView, view: StepView) -> None:
-    """Why, what was new in the request, what was said, what came back."""
+    """The reasons, what is new in the request, the response, the tool results."""
     from arc_tui.features.trace.pages import why_page
 
     row = view.row
@@ -184,7 +189,7 @@ def print_step(out: Console, trace: TraceView, view: StepView) -> None:
     if view.response is not None:
         _print_said(out, view.response)
     if view.observations:
-        _head(out, "observations")
+        _head(out, "tool results")
     for seen in view.observations:
         _print_seen(out, seen)
 
@@ -250,7 +255,7 @@ def brief_text(store: Store, name: str) -> str:
     view = build_trace(store, name)
     lines = [*_brief_head(view.run), "", *_candidates(view), "", *_unknown(view), "", *_next(view)]
     text = format.plain("\n".join(lines))
-    return text if len(text) <= MAX_CHARS else text[: MAX_CHARS - 20] + "\n… (cut to size)"
+    return text if len(text) <= MAX_CHARS else text[: MAX_CHARS - 20] + "\n… (truncated)"
 
 
 def _brief_head(row: RunRow) -> list[str]:
@@ -258,8 +263,8 @@ def _brief_head(row: RunRow) -> list[str]:
     outcome = row.outcome if row.outcome_value is None else f"{row.outcome} ({row.outcome_value})"
     return [
         f"# {_phrase(name)}",
-        f"trace {row.trace}, {row.format}, {outcome}"
-        + (f" says {row.outcome_by}" if row.outcome_by else ""),
+        f"trace {row.trace}, {row.format}, outcome {outcome}"
+        + (f", check: {row.outcome_by}" if row.outcome_by else ""),
         f"{format.count(row.steps, 'step')}, {format.count(row.calls, 'tool call')}, "
         f"{format.count(row.errors, 'error')}, model {row.models or 'unknown'}, "
         f"time {format.duration(row.duration_ns)}, tokens in {format.tokens(row.input_tokens)}, "
@@ -272,32 +277,56 @@ def _candidates(view: TraceView) -> list[str]:
     said = view.diagnosis
     if said is None or not said.candidates:
         given = [each.by for each in view.scorers if each.used and each.source != "rule"]
-        why = "nothing the rules know stands out"
+        why = "no rule matches"
         if given:
             by = ", ".join(map(_phrase, given))
-            why = f"no clear failure in the scores by {by}; at steps they leave out, {why}"
-        return ["## Break", f"no break found: {why}"]
-    lines = [
-        f"## Break: up to three candidates, shape {said.shape.value if said.shape else 'unknown'}"
-    ]
+            why = f"no clear failure in the scores by {by}; no rule matches the other steps"
+        return ["## Evidence", *_certain(view), f"No break candidates: {why}."]
+    shape = said.shape.value if said.shape else "unknown"
+    lines = [f"## Evidence, strongest first; shape {shape}", *_certain(view)]
     for candidate in said.candidates:
         lines += _candidate(candidate, said)
     return lines
 
 
+def _certain(view: TraceView) -> list[str]:
+    """What is stronger than any candidate: gold, the check, and whom a finding outside of the
+    candidates is attributed to."""
+    lines = [f"- {_phrase(gold_line(each))}" for each in view.gold]
+    for finding in by_strength(view.diagnosis.findings if view.diagnosis else ()):
+        outside = finding.attribution not in (None, Attribution.AGENT)
+        if outside and not finding.is_hint and finding.step not in view.marked:
+            lines += _finding(finding, f"- step {finding.step} · ")
+    return lines
+
+
 def _candidate(candidate: Candidate, said: Diagnosis) -> list[str]:
-    lines = [f"- step {candidate.step}: {_phrase(candidate.why)} ({candidate.accuracy})"]
-    for finding in said.findings:
-        if finding.step == candidate.step:
-            unsure = " (a hint)" if finding.is_hint else ""
-            name = f"{class_label(finding.failure, finding.sub)}{unsure}"
-            lines.append(f"  {name}: {_phrase(finding.why)}")
-            lines += [
-                f"    {each.role}: {_phrase(each.text)} [{each.place or 'step ' + str(each.step)}]"
-                for each in finding.evidence[:4]
-            ]
-            if finding.failure is not FailureClass.OTHER:
-                lines.append(f"    first fix: {BY_CLASS[finding.failure].fix}")
+    """A candidate; its findings stand below, the strongest first, each fact once."""
+    findings = by_strength([each for each in said.findings if each.step == candidate.step])
+    place = f"step {candidate.step}"
+    same = next((f for f in findings if f.why == candidate.why and not f.is_hint), None)
+    if same is not None:
+        lines = _finding(same, f"- {place} · ", f" ({candidate.accuracy})")
+        findings.remove(same)
+    else:
+        lines = [f"- {place} · {_phrase(candidate_text(candidate))} ({candidate.accuracy})"]
+    for finding in findings:
+        lines += _finding(finding, "  ")
+    return lines
+
+
+def _finding(finding: Finding, before: str, after: str = "") -> list[str]:
+    """A finding with its kind, its evidence and the first fix."""
+    kind = "hint, not counted · " if finding.is_hint else ""
+    kind += finding_kind(finding)
+    name = class_label(finding.failure, finding.sub)
+    lines = [f"{before}{kind}: {name} · {_phrase(finding.why)}{after}"]
+    lines += [
+        f"    {each.role}: {_phrase(each.text)} [{each.place or 'step ' + str(each.step)}]"
+        for each in finding.evidence[:4]
+    ]
+    if finding.failure is not FailureClass.OTHER:
+        lines.append(f"    first fix: {BY_CLASS[finding.failure].fix}")
     return lines
 
 
@@ -308,12 +337,12 @@ def _unknown(view: TraceView) -> list[str]:
         "latency": row.duration_ns is None,
         "tokens of some steps": not row.tokens_complete,
         "cost of some steps": not row.cost_complete,
-        "the system prompt": row.prompt is None,
+        "system prompt": row.prompt is None,
     }
     missing = [name for name, absent in facts.items() if absent]
-    said = ", ".join(missing) if missing else "nothing of what a brief shows"
+    said = ", ".join(missing) if missing else "none"
     return [
-        "## Not known",
+        "## Unknown",
         said,
         f"fidelity of the recorded requests: {row.fidelity.value if row.fidelity else 'none'}",
     ]
@@ -326,9 +355,9 @@ def _next(view: TraceView) -> list[str]:
     if view.run.prompt is None:
         lines.append(f"arc attach {key} --system FILE   # replay needs the prompt")
     if any(NO_TOOLS in (row.fidelity_reasons or "") for row in view.steps):
-        lines.append(f"arc attach {key} --tools FILE   # and the tools; or --infer-tools")
+        lines.append(f"arc attach {key} --tools FILE   # replay needs the tools; or --infer-tools")
     model = "" if view.run.models else " --model NAME"
-    lines.append(f"arc replay {key} --system FILE{model}   # asks it again at every step")
+    lines.append(f"arc replay {key} --system FILE{model}   # replay every step")
     lines.append(f"arc tag add {key} {step} CLASS   # {', '.join(BY_CLASS)}")
     return lines
 

@@ -39,7 +39,7 @@ def copies_of(step: StepView, text: str | None, value: Json | None) -> list[Copy
         Copy(name="the step as Markdown", text=step_markdown(step), suffix=".md"),
         Copy(name="the step as JSON", text=step.raw, suffix=".json"),
         Copy(
-            name="the command that prints it",
+            name="the command that prints the step",
             text=f"arc show {shlex.quote(step.trace[:12])} {step.row.step}",
         ),
     ]
@@ -107,7 +107,7 @@ class StepCopies:
     def copy_part(self, step: StepView, page: LinkedPage | None) -> None:
         """A part that a person chooses to the clipboard."""
         if step is not EMPTY:
-            self._choose("copy what?", _of(step, page), self._to_clipboard)
+            self._choose("Copy", _of(step, page), self._to_clipboard)
 
     def open_in_pager(self, step: StepView, page: LinkedPage | None) -> None:
         """A step is read from its beginning first, so that stands on top."""
@@ -118,7 +118,7 @@ class StepCopies:
 
         if step is not EMPTY:
             found = sorted(_of(step, page), key=lambda copy: not copy.name.startswith("the step"))
-            self._choose("open what in a pager?", found, show)
+            self._choose("Open in the pager", found, show)
 
     def view_in_editor(self, step: StepView, page: LinkedPage | None) -> None:
         """The text under the cursor, else the step; nothing is kept of what is typed."""
@@ -149,7 +149,7 @@ class StepCopies:
         words = f"{copy.name} copied, {format.count(len(text), 'character')}"
         if left_out:
             lost = format.count(left_out, "character")
-            words = f"{words}; {lost} left out that a terminal would obey or not show"
+            words = f"{words}; {lost} left out: control characters"
         self._screen.say(words)
 
     def _run(self, program: Callable[[App[None], str, str], None], copy: Copy) -> None:

@@ -54,9 +54,9 @@ class Tabs(TabLine):
 
     @override
     def names(self) -> Iterator[str]:
-        """The number of observations stands beside their name."""
+        """The tab of the tool results shows their number."""
         for name in NAMES:
-            seen = len(self.step.observations) if name == "Observations" else 0
+            seen = len(self.step.observations) if name == "Results" else 0
             yield f" {name} {seen} " if seen else f" {name} "
 
 
@@ -156,7 +156,7 @@ class TraceHead(StyledWidget):
         also = f" (also {', '.join(map(str, marked[1:]))})" if marked[1:] else ""
         return Text.assemble(
             " ",
-            (f"break? {marked[0]}", self.style_of("candidate")),
+            (f"candidate: step {marked[0]}", self.style_of("candidate")),
             also,
             f" · {format.one_line(self.view.run.why)}",
         )
@@ -186,11 +186,11 @@ def figures(row: RunRow) -> str:
 def nothing(view: TraceView) -> str:
     """What is said where there is no candidate."""
     if view.blind:
-        return "a blind pass: what others say is hidden"
+        return "Blind review: other judgements are hidden."
     if view.diagnosis is None:
-        return "the rules have not looked at this run yet"
+        return "Not analysed yet."
     warned = f"; {format.one_line(view.run.warnings[0])}" if view.run.warnings else ""
-    return f"no break found{warned}"
+    return f"No break candidates{warned or '.'}"
 
 
 def accuracy(view: TraceView) -> str:

@@ -61,7 +61,7 @@ class StepLookups:
         if step is EMPTY:
             return step
         number = step.row.step
-        if step.origins is None:
+        if step.value_origins is None:
             self._find_origins(number, to_show=False)
         if self._probes is None or self._probes.step != number:
             self._find_probes(number)
@@ -143,7 +143,7 @@ class OriginsBox(ModalScreen[int | None]):
     """The values of a step; enter goes to the step that first held the one under the cursor."""
 
     CSS_PATH = "origins_box.tcss"
-    HELP = "origins"
+    HELP = "value origins"
 
     BINDINGS = [
         bind("enter", "jump", id="origins.jump", label="go there",
@@ -165,10 +165,10 @@ class OriginsBox(ModalScreen[int | None]):
             yield ValueList()
             yield Static(id="origin", markup=False)
             jump, leave = key_of(self, "origins.jump"), key_of(self, "origins.leave")
-            yield Static(f"{jump} goes there · {leave} closes", id="hint", markup=False)
+            yield Static(f"{jump} go to the step · {leave} close", id="hint", markup=False)
 
     def on_mount(self) -> None:
-        self.query_one("#origins").border_title = f"where from: the calls of step {self._view.step}"
+        self.query_one("#origins").border_title = f"value origins · step {self._view.step}"
         self.rows.values = self._view.values
         values = [row.value for row in self._view.values]
         self.rows.cursor = values.index(self._at) if self._at in values else 0
@@ -182,7 +182,7 @@ class OriginsBox(ModalScreen[int | None]):
         text = Text(f"{format.one_line(str(row.value))}\n", "bold")
         where = format.one_line(row.where)
         if row.known != "shown":
-            text = Text.assemble(text, f"before step {self._view.step}: {where}")
+            text = Text.assemble(text, f"step {self._view.step}: {where}")
         else:
             text = Text.assemble(text, f"first in {where} ({row.how})\n",
                                  (format.plain(row.text), "dim"))  # fmt: skip

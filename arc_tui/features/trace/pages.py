@@ -1,19 +1,22 @@
 """The pages of a step's detail by their names, and the first of them: why. Pure.
 
-Why: tags, findings with their evidence, signals, scores side by side, probes, origins, goals.
+Why begins with the strongest evidence and names its kind: tags of people, the last probe, gold,
+check, rules, then signals, hints, scores side by side, origins, goals. A fact stands there once:
+below a finding, what repeats its phrase refers to it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from arc_tui.ui import format
 from arc_tui.ui.document import INDENT, Block, Document, Fold, HintBlock, Item, StepLink, hiding
+from arc_tui.views.evidence import by_strength, candidate_kind, finding_kind, reasons
 from arc_tui.views.probe_offers import WhyProbes, between, last_basis, last_words, price
 from arc_tui.views.step import Scored, StepView
-from arc_tui.views.step_pages import observations_page, raw_page, request_page, response_page
+from arc_tui.views.step_pages import raw_page, request_page, response_page, results_page
 from arc_tui.views.trace import TraceView
 from arc_tui.views.value_origins import Served, StepOrigins, ValueRow
 from taxonomy.classes import BY_CLASS, SHAPES, Attribution, FailureClass, class_label
@@ -22,31 +25,34 @@ from taxonomy.findings import Item as RubricItem
 
 BLANK = Block(text="")
 
-BLIND = "a blind pass: what others and the rules say is hidden until you have said what you see"
+BLIND = "Blind review: findings, scores and other people's tags are hidden until you tag."
 
 
 def why_page(trace: TraceView, step: StepView) -> Document:
-    """Everything said of the step, what speaks against it first."""
-    hints = [finding for finding in step.findings if finding.is_hint]
-    findings = [finding for finding in step.findings if not finding.is_hint]
+    """All that is known of the step, the strongest evidence against it first."""
+    ordered = by_strength(step.findings)
+    hints = [finding for finding in ordered if finding.is_hint]
+    findings = [finding for finding in ordered if not finding.is_hint]
+    shown = {finding.why for finding in findings}
     against = [
         tuple(_tags(trace, step)),
         tuple(_probe_result(step)),
+        tuple(_gold(trace, step)),
         *(tuple(_finding(finding, step)) for finding in findings),
-        tuple(_candidate(trace, step)),
+        tuple(_candidate(trace, step, shown)),
         tuple(_published_rule(trace.diagnosis, step)),
     ]
     parts = [
         *against,
         *(tuple(_finding(finding, step)) for finding in hints),
         tuple(_offers(step)),
-        tuple(score_blocks(step)),
-        *((tuple(goal_blocks(step.origins)), tuple(value_blocks(step.origins)))
-          if step.origins is not None else ()),
+        tuple(score_blocks(step, shown)),
+        *((tuple(goal_blocks(step.value_origins)), tuple(value_blocks(step.value_origins)))
+          if step.value_origins is not None else ()),
         tuple(_run(trace)),
     ]  # fmt: skip
     if not any(against):
-        parts.insert(0, (_nothing(trace, hints=bool(hints)),))
+        parts.insert(0, (_nothing(trace, hints=len(hints)),))
     return tuple(item for part in parts if part for item in (*part, BLANK))[:-1]
 
 
@@ -65,20 +71,20 @@ def class_name(failure: FailureClass, sub: str | None) -> str:
     return format.one_line(class_label(failure, sub))
 
 
-def _nothing(trace: TraceView, *, hints: bool) -> Block:
-    """Why nothing speaks against the step, and where something does."""
+def _nothing(trace: TraceView, *, hints: int) -> Block:
+    """Why there is no finding, and where there is a candidate."""
     if trace.blind:
         return Block(text=BLIND, style="quiet")
     if trace.diagnosis is None:
-        return Block(text="the rules have not looked at this run yet", style="quiet")
-    only = ", but a hint" if hints else ""
+        return Block(text="Not analysed yet.", style="quiet")
+    text = f"No findings, {format.count(hints, 'hint')}." if hints else "No findings."
     if not trace.marked:
-        return Block(text=f"nothing the rules know stands out at this step{only}", style="quiet")
+        return Block(text=text, style="quiet")
     first = trace.marked[0]
     return HintBlock(
-        text=f"nothing stands out at this step{only}",
+        text=text,
         style="quiet",
-        aside=f"‹trace.candidate_next› goes to the candidate at step {first}",
+        aside=f"‹trace.candidate_next› candidate at step {first}",
         command=("arc", "show", trace.run.trace[:8], str(first)),
     )
 
@@ -86,7 +92,7 @@ def _nothing(trace: TraceView, *, hints: bool) -> Block:
 def _tags(trace: TraceView, step: StepView) -> Iterator[Item]:
     for tag in trace.tags:
         if tag.step == step.row.step:
-            attribution = f", attribution: {tag.attribution}" if tag.attribution else ""
+            attribution = f" · attribution: {tag.attribution}" if tag.attribution else ""
             yield Block(text=f"tagged {class_name(tag.failure, tag.sub)}", style="head",
                         aside=f"by {format.one_line(tag.by)}{attribution}")  # fmt: skip
             if tag.why:
@@ -95,11 +101,11 @@ def _tags(trace: TraceView, step: StepView) -> Iterator[Item]:
 
 def _finding(finding: Finding, step: StepView) -> Iterator[Item]:
     hint = finding.is_hint
-    how = "a hint, counted nowhere, by" if hint else "suggested by"
+    kind = f"hint, not counted · {finding_kind(finding)}" if hint else finding_kind(finding)
     yield Block(
         text=f"{class_name(finding.failure, finding.sub)}?",
         style="quiet" if hint else "candidate",
-        aside=f"{how} {format.one_line(finding.rule)}{_sure(finding)}{_elsewhere(finding)}",
+        aside=f"{kind}: {format.one_line(finding.rule)}{_sure(finding)}{_elsewhere(finding)}",
     )
     yield Block(text=format.plain(finding.why), indent=INDENT, key=f"why {finding.rule}")
     for place, evidence in enumerate(finding.evidence):
@@ -111,15 +117,15 @@ def _finding(finding: Finding, step: StepView) -> Iterator[Item]:
 
 
 def _sure(finding: Finding) -> str:
-    """How sure the rule is, where it says."""
-    return "" if finding.confidence is None else f", {finding.confidence:.0%} sure"
+    """The confidence of the rule, where it has one."""
+    return "" if finding.confidence is None else f" · confidence {finding.confidence:.0%}"
 
 
 def _elsewhere(finding: Finding) -> str:
-    """Whose doing it was, where it was not the agent's."""
+    """The attribution, where it is not the agent."""
     if finding.attribution in (None, Attribution.AGENT):
         return ""
-    return f", attribution: {finding.attribution}"
+    return f" · attribution: {finding.attribution}"
 
 
 def _evidence(evidence: Evidence, key: str, here: int) -> StepLink:
@@ -131,45 +137,58 @@ def _evidence(evidence: Evidence, key: str, here: int) -> StepLink:
     return StepLink(step=step, text=text, label=label, aside=place, indent=INDENT, key=key)
 
 
-def _candidate(trace: TraceView, step: StepView) -> Iterator[Item]:
+def _gold(trace: TraceView, step: StepView) -> Iterator[Item]:
+    """Calls of the step that differ from gold."""
+    for found in trace.gold:
+        if found.step == step.row.step:
+            yield Block(text=found.line, style="candidate", aside="gold")
+            for label, text in (("call", found.made), ("gold", found.gold)):
+                if found.gold is not None and text is not None:
+                    key = f"gold {label} {found.tool}"
+                    yield Block(text=text, label=label, indent=INDENT, key=key)
+
+
+def _candidate(trace: TraceView, step: StepView, shown: Collection[str]) -> Iterator[Item]:
+    """The rank of the step, and the signals that put it there."""
     if trace.diagnosis is None or step.row.step not in trace.marked:
         return
     rank = trace.marked.index(step.row.step) + 1
     candidate = trace.diagnosis.candidates[rank - 1]
     yield Block(
-        text=f"◆ candidate {rank} of {len(trace.marked)}, {candidate.weight:+.2g}",
+        text=f"◆ candidate {rank} of {len(trace.marked)} · {candidate_kind(candidate)}"
+        f" · weight {candidate.weight:+.2g}",
         style="candidate",
         aside=candidate.accuracy,
     )
-    for signal in candidate.signals:
-        yield Block(
-            text=format.plain(signal.phrase),
-            aside=f"{format.one_line(signal.name)} {signal.weight:+.2g}",
-            indent=INDENT,
-        )
+    for reason in reasons(candidate, shown):
+        text = "the finding above" if reason.known else format.plain(reason.phrase)
+        yield Block(text=text, aside=format.one_line(reason.weights), indent=INDENT)
 
 
 def _published_rule(said: Diagnosis | None, step: StepView) -> Iterator[Item]:
     """The votes of the published rule, where they name this step."""
     if said is None or said.published != step.row.step:
         return
-    yield Block(text="the published rule names this step", style="role")
+    yield Block(text="baseline heuristic: this step", style="role")
     for vote in said.published_votes:
         yield Block(text=format.plain(vote.phrase), aside=format.one_line(vote.name), indent=INDENT)
 
 
 def _run(trace: TraceView) -> Iterator[Item]:
-    """How the scores of the whole run go, and what the published rule makes of them."""
+    """Gold calls that were not made; the shape of the scores, and the baseline heuristic."""
+    for found in trace.gold:
+        if found.step is None:
+            yield Block(text=found.line, label="gold", style="candidate")
     said = trace.diagnosis
     if said is None or (said.shape is None and said.published is None):
         return
     entry = next((each for each in SHAPES if each.name is said.shape), None)
     shape = f"{entry.name}: {entry.definition}" if entry else "shape unknown"
     first = f"try first: {entry.first}" if entry and entry.first != "nothing" else ""
-    yield Block(text=shape, label="the run", aside=first, style="quiet")
-    published = f"shape {said.published_shape}" if said.published_shape else "shape unknown"
-    names = "names no step" if said.published is None else f"names step {said.published}"
-    yield Block(text=f"{names}, {published}", label="published", style="quiet")
+    yield Block(text=shape, label="run", aside=first, style="quiet")
+    shape = f"shape {said.published_shape}" if said.published_shape else "shape unknown"
+    names = "no step" if said.published is None else f"step {said.published}"
+    yield Block(text=f"baseline heuristic: {names} · {shape}", label=" ", style="quiet")
 
 
 Maker = Callable[[TraceView, StepView], Document]
@@ -178,26 +197,26 @@ PAGES: dict[str, Maker] = {
     "Why": why_page,
     "Request": request_page,
     "Response": response_page,
-    "Observations": observations_page,
+    "Results": results_page,
     "Raw": raw_page,
 }
 """The pages by name, in the order of their tabs."""
 
 
-class SayingPage(NamedTuple):
-    """A page that says a text; `folds`: only where something is folded behind a line."""
+class MatchingPage(NamedTuple):
+    """A page that contains a text; `folds`: only where something is folded behind a line."""
 
     tab: int
     folds: bool
 
 
-_LOOKED_IN = ("Response", "Observations", "Request", "Why", "Raw")
+_LOOKED_IN = ("Response", "Results", "Request", "Why", "Raw")
 """Where a text is looked for first: what the step did, what came back, what it was shown."""
 
 
-def saying_page(
+def matching_page(
     view: TraceView, step: StepView, wanted: re.Pattern[str], front: int
-) -> SayingPage | None:
+) -> MatchingPage | None:
     """The page to show for a text: the one in front where it says it, unless its reasons are."""
     names = list(PAGES)
     order = [] if names[front] == "Why" else [names[front]]
@@ -207,7 +226,7 @@ def saying_page(
         for name in order:
             made[name] = made[name] if folds else PAGES[name](view, step)
             if hiding(made[name], wanted, (), folds=folds) is not None:
-                return SayingPage(names.index(name), folds)
+                return MatchingPage(names.index(name), folds)
     return None
 
 
@@ -227,12 +246,12 @@ def value_blocks(origins: StepOrigins) -> Iterator[Item]:
     if not (lost or found):
         return
     nowhere = sum(row.known == "nowhere" for row in lost)
-    count = f"{nowhere} of {len(origins.values)} from nowhere" if nowhere else ""
-    yield Block(text="values in its calls", style="head", aside=count)
+    count = f"{nowhere} of {len(origins.values)} not found in context" if nowhere else ""
+    yield Block(text="value origins", style="head", aside=count)
     yield from map(_value, lost)
     yield from map(_value, found[:SHOWN])
-    yield from _fold_values(found[SHOWN:], "more that had been shown", origins.step)
-    yield from _fold_values(own, "its own to choose", origins.step)
+    yield from _fold_values(found[SHOWN:], "more found in context", origins.step)
+    yield from _fold_values(own, "chosen by the model", origins.step)
 
 
 def _fold_values(rows: Sequence[ValueRow], what: str, step: int) -> Iterator[Item]:
@@ -261,7 +280,7 @@ def _value(row: ValueRow) -> StepLink:
 def goal_blocks(origins: StepOrigins) -> Iterator[Item]:
     """The goals that cover the step."""
     if origins.goals:
-        yield Block(text="goals it serves", style="head")
+        yield Block(text="goals covered", style="head")
     for goal in origins.goals:
         yield Block(text=format.plain(goal.text), aside=" · ".join(_facts(goal)), indent=INDENT)
 
@@ -272,9 +291,9 @@ def _facts(goal: Served) -> Iterator[str]:
         yield f"owner {format.one_line(goal.owner)}"
     yield format.one_line(goal.file)
     if goal.last:
-        yield "its last step: this score is the goal's"
+        yield "last step of the goal: sets its score"
     if goal.hindsight is not False:
-        late = "set after the run" if goal.hindsight else "not known whether set before the run"
+        late = "defined after the run" if goal.hindsight else "unknown if defined before the run"
         yield late
 
 
@@ -293,7 +312,7 @@ def offer_blocks(probes: WhyProbes) -> Iterator[Item]:
     listed = probes.listed
     if listed is None or not listed.offers:
         return
-    aside = "‹trace.probes›, then a letter, tells two causes apart"
+    aside = "‹trace.probes›, then a letter, runs one"
     every = ("arc", "experiment", "probe", listed.trace[:8], "--step", str(probes.step))
     yield HintBlock(text="probes", style="head", aside=aside, command=every)
     named = () if listed.model is not None else ("--model", "NAME")
@@ -306,24 +325,25 @@ def offer_blocks(probes: WhyProbes) -> Iterator[Item]:
         yield Block(text=offer.why_not or offer.change, label=" ", indent=INDENT, style="quiet")
 
 
-def score_blocks(step: StepView) -> Iterator[Item]:
-    """Every score of the step, most trusted first; one that counts nowhere says so."""
+def score_blocks(step: StepView, shown: Collection[str] = ()) -> Iterator[Item]:
+    """Every score of the step, most trusted first; one that is not counted is marked. What is
+    `shown` already is not repeated."""
     for scored in step.scores:
         yield _head(scored, step)
         for item in scored.score.items:
             if item.held is not None or item.because:
-                yield _item(item)
+                yield _item(item, shown)
         open_ = [item.name for item in scored.score.items if item.held is None and not item.because]
         if open_:
             names = ", ".join(map(format.one_line, open_))
-            yield Block(text=f"· undecided: {names}", style="quiet", indent=INDENT)
+            yield Block(text=f"· not evaluated: {names}", style="quiet", indent=INDENT)
 
 
 def _head(scored: Scored, step: StepView) -> Block:
     score, who = scored.score, scored.who
     facts = [who.name, f"rubric {who.rubric}" if who.rubric else ""]
     if not who.used:
-        facts.append("counts nowhere")
+        facts.append("not counted")
     else:
         facts.append(_counts(scored, step))
     return Block(
@@ -336,7 +356,7 @@ def _head(scored: Scored, step: StepView) -> Block:
 def _score_text(score: StepScore) -> str:
     if score.value is not None:
         return f"score {format.score(score.value)}"
-    return "no score given" if score.source == "human" else "no score: no item decided"
+    return "no score" if score.source == "human" else "no score: no item evaluated"
 
 
 def _counts(scored: Scored, step: StepView) -> str:
@@ -345,15 +365,15 @@ def _counts(scored: Scored, step: StepView) -> str:
     if used is None or (own.source, own.by) != (used.source, used.by):
         return ""
     if used.value != own.value:
-        return f"counts as {format.score(used.value)}, on the items it is calibrated for"
-    return "the one that counts" if len(step.scores) > 1 else ""
+        return f"counted as {format.score(used.value)}, on its calibrated items"
+    return "counted" if len(step.scores) > 1 else ""
 
 
-def _item(item: RubricItem) -> Block:
+def _item(item: RubricItem, shown: Collection[str]) -> Block:
     mark, style = {True: ("✓", "good"), False: ("✗", "error"), None: ("·", "quiet")}[item.held]
     return Block(
         text=f"{mark} {format.one_line(item.name)}",
         style=style,
-        aside=format.one_line(item.because),
+        aside="" if item.because in shown else format.one_line(item.because),
         indent=INDENT,
     )

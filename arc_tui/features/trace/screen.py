@@ -76,7 +76,7 @@ if TYPE_CHECKING:
 DRAWN_S = 0.05
 """The beginning of a long run is drawn before the rest is read, which would hold it up."""
 
-FILTER_HINT = 'tool:bash is:error tag:loop "said" -is:repeat'
+FILTER_HINT = 'tool:bash is:error tag:loop "text" -is:repeat'
 
 WHY, RESPONSE = NAMES.index("Why"), NAMES.index("Response")
 
@@ -159,7 +159,7 @@ class TraceScreen(Watching):
             yield Detail(id="detail").data_bind(
                 TraceScreen.view, TraceScreen.tab, TraceScreen.search, step=TraceScreen.detail
             )
-        yield PromptLine("find ", "a text in labels, messages, calls and results", id="find-line")
+        yield PromptLine("find ", "text in labels, messages, calls and results", id="find-line")
         yield PromptLine("filter ", FILTER_HINT, id="filter-line")
         yield KeyBar()
 
@@ -275,9 +275,9 @@ class TraceScreen(Watching):
         if event.to_show and origins.values:
             self.app.push_screen(OriginsBox(origins, self.page.value), self.go_to)
         elif event.to_show:
-            self.say(f"step {origins.step} calls nothing with a value")
+            self.say(f"Step {origins.step} has no call with values.")
         elif origins.step == self.detail.row.step:
-            self.detail = structs.replace(self.detail, origins=origins)
+            self.detail = structs.replace(self.detail, value_origins=origins)
 
     def action_origins(self) -> None:
         self.lookups.show_origins(self.spans.step)
@@ -296,7 +296,7 @@ class TraceScreen(Watching):
         hidden = self.filtered is not None and step not in self.filtered
         if hidden and step < len(self.view.steps):
             self._clear_filter()
-            self.say(f"step {step} is none of those shown: all are shown again")
+            self.say(f"Step {step} does not match the filter. Filter cleared.")
         self.spans.go_to(step)
 
     def on_linked_page_followed(self, event: LinkedPage.Followed) -> None:
@@ -321,8 +321,8 @@ class TraceScreen(Watching):
         tools = tools_here(self.spans)
         peers = steps_with(self.view, tools)
         if peers <= {self.spans.step}:
-            what = f"calls {' or '.join(sorted(tools))}" if tools else "calls no tool"
-            self.say(f"no other step {what}")
+            what = f"calls {' or '.join(sorted(tools))}" if tools else "is without a tool call"
+            self.say(f"No other step {what}.")
         else:
             self.go_to(nearest(self.spans, peers, direction))
 
@@ -419,7 +419,7 @@ class TraceScreen(Watching):
     def on_finder_found(self, event: Finder.Found) -> None:
         self._take_found(event.steps)
         if not event.steps:
-            self.say(f"nothing in this run says {self.finder.text}")
+            self.say(f"No match for '{self.finder.text}'.")
         elif self.spans.step in event.steps:
             self.finder.show_in(self.spans.step)
             self._show_text_found()

@@ -17,7 +17,7 @@ from difflib import get_close_matches
 from msgspec import Struct, structs
 from textual.message import Message
 
-from arc_tui.features.trace.pages import SayingPage, saying_page
+from arc_tui.features.trace.pages import MatchingPage, matching_page
 from arc_tui.ui import format
 from arc_tui.ui.document import pattern
 from arc_tui.ui.screen import ArcScreen
@@ -62,8 +62,8 @@ def terms(typed: str) -> list[Term]:
         field = match["field"] or ""
         if field == "is" and text and text not in KINDS:
             near = get_close_matches(text, KINDS, 1)
-            hint = f"did you mean is:{near[0]}?" if near else f"there are {', '.join(KINDS)}"
-            raise BadFilter(f"nothing is {text!r}", hint)
+            hint = f"did you mean is:{near[0]}?" if near else f"known kinds: {', '.join(KINDS)}"
+            raise BadFilter(f"no step kind matches {text!r}", hint)
         if text:
             found.append(Term(field, text, bool(match["no"])))
     return found
@@ -224,12 +224,12 @@ class Finder:
         """A person came to the step for the text: `page` tells where it is said, once."""
         self._to_show = step
 
-    def page(self, view: TraceView, step: StepView, tab: int) -> SayingPage | None:
+    def page(self, view: TraceView, step: StepView, tab: int) -> MatchingPage | None:
         """Where the step says the text, if a person came to it for that; `tab` is in front."""
         if self._to_show != step.row.step or step is EMPTY or self.pattern is None:
             return None
         self._to_show = None
-        return saying_page(view, step, self.pattern, tab)
+        return matching_page(view, step, self.pattern, tab)
 
     def title(self, here: int) -> str:
         """Which of the steps that say it the cursor is on, and how many there are."""

@@ -124,7 +124,8 @@ class SpanTree(RowList):
         here, tree = self.step, self.view.tree
         self._tree = tree if self.filtered is None else filter_branches(tree, self.filtered)
         back = key_of(self.screen, "trace.back")
-        self.nothing = f"no such step; {back} shows all" if tree and not self._tree else ""
+        empty = bool(tree) and not self._tree
+        self.nothing = f"No step matches. {back} clears the filter." if empty else ""
         self._list_rows()
         if self.filtered and here not in self.filtered:
             after = (step for step in sorted(self.filtered) if step > here)
@@ -396,4 +397,4 @@ def step_number(typed: str, here: int, steps: int) -> int | None:
 
 def number_hint(steps: int) -> str:
     """What can be typed for a step of a run of so many."""
-    return f"a step from 0 to {steps - 1}, or as +5 or -5 from here" if steps else "no steps"
+    return f"a step from 0 to {steps - 1}, or relative: +5, -5" if steps else "no steps"

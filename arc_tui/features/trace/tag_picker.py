@@ -1,4 +1,4 @@
-"""What kind of failure is it, and whose doing? One letter tags the step.
+"""What kind of failure is it, and what is it attributed to? One letter tags the step.
 
 Suggestions of rules and judges stand in a list, the chosen one with its evidence.
 """
@@ -33,14 +33,14 @@ from taxonomy.judgements.tags import TagRow
 ORDER = (Attribution.AGENT, Attribution.USER, Attribution.ENVIRONMENT, Attribution.GRADER)
 
 MEANING = {
-    Attribution.AGENT: "an edit of the prompt may help",
-    Attribution.USER: "the user, or who played the user, went wrong",
-    Attribution.ENVIRONMENT: "serving, tools or the frame around the agent failed",
-    Attribution.GRADER: "the grader requires what the task never states",
+    Attribution.AGENT: "a prompt edit may fix it",
+    Attribution.USER: "the user or the user simulator was at fault",
+    Attribution.ENVIRONMENT: "serving, tools or the harness failed",
+    Attribution.GRADER: "the grader requires what the task does not state",
 }
 
 
-class FaultLine(StyledWidget):
+class AttributionLine(StyledWidget):
     """The agent until a person turns to another; a suggestion keeps its own unless they do."""
 
     ALLOW_SELECT = False
@@ -70,7 +70,7 @@ class FaultLine(StyledWidget):
     def render(self) -> Text:
         quiet = self.style_of("quiet")
         line = Text.assemble(
-            (f" {key_of(self.screen, 'tag.fault')} ", self.style_of("key")), " whose doing  "
+            (f" {key_of(self.screen, 'tag.fault')} ", self.style_of("key")), " attribution  "
         )
         for fault in ORDER:
             if fault is self.chosen:
@@ -84,7 +84,7 @@ class FaultLine(StyledWidget):
     def _meaning(self) -> str:
         if self.accepted is not self.chosen:
             key = key_of(self.screen, "tag.accept")
-            return f"{key} keeps the suggestion's: {self.accepted.value}"
+            return f"{key} uses the suggested one: {self.accepted.value}"
         return MEANING[self.chosen]
 
     def on_click(self, _: events.Click) -> None:
@@ -97,8 +97,6 @@ LOW = 30
 NEAREST = 3
 
 ROLE = 10
-MEANT = 0.5
-"""A finding that states a lower confidence is a hint, and says so."""
 
 
 class SuggestionList(StyledWidget):
@@ -167,7 +165,7 @@ class SuggestionList(StyledWidget):
                 yield from (Text(words, quiet) for words in said)
         if hidden := len(self._found) - len(self._shown):
             onward = key_of(self.screen, "tag.next")
-            yield Text(f"{'':<7}… {hidden} more: {onward} goes on, a digit chooses", quiet)
+            yield Text(f"{'':<7}… {hidden} more: {onward} next, a digit selects", quiet)
 
     def on_click(self, event: events.Click) -> None:
         """A line of a suggestion chooses it; one of evidence belongs to the chosen."""
@@ -180,14 +178,11 @@ class SuggestionList(StyledWidget):
 
 
 def suggestion(found: Finding) -> str:
-    """A suggestion on one line: what, why, whose doing where it is not the agent's."""
+    """A suggestion on one line: class, reason, the attribution where it is not the agent."""
     name = format.one_line(class_label(found.failure, found.sub))
-    whose = (
-        f" · the {found.attribution}'s doing"
-        if found.attribution not in (None, Attribution.AGENT)
-        else ""
-    )
-    hint = " · a hint" if found.confidence is not None and found.confidence < MEANT else ""
+    outside = found.attribution not in (None, Attribution.AGENT)
+    whose = f" · attribution: {found.attribution}" if outside else ""
+    hint = " · hint, not counted" if found.is_hint else ""
     return f"{name}: {format.one_line(found.why)}{whose}{hint}"
 
 
@@ -219,8 +214,8 @@ class Choice(Struct, frozen=True, kw_only=True):
     evidence: tuple[Evidence, ...] = ()
 
 
-class NothingWrong(Struct, frozen=True, kw_only=True):
-    """What a person said of the run: there is no failure in it."""
+class CleanChoice(Struct, frozen=True, kw_only=True):
+    """A person's choice for the run: there is no failure in it."""
 
     note: str | None = None
 
@@ -284,8 +279,8 @@ class ClassRow(StyledWidget):
         self.post_message(self.Picked(self._entry.key))
 
 
-class NothingRow(StyledWidget):
-    """That nothing is wrong, said of the whole run."""
+class CleanRow(StyledWidget):
+    """The choice that the whole run is clean."""
 
     ALLOW_SELECT = False
     STYLES = {
@@ -300,19 +295,19 @@ class NothingRow(StyledWidget):
         key = self.style_of("key")
         name = self.style_of("name")
         room = self.content_size.width - INDENT
-        words = fit("said of the whole run: no failure is to be seen in it", room)
+        words = fit("the whole run has no visible failure", room)
         letter = key_of(self.screen, "tag.nothing")
-        said = f" {'nothing wrong':<{INDENT - 4}}"
+        said = f" {'clean run':<{INDENT - 4}}"
         return Text.assemble((f" {letter} ", key), (said, name), words)
 
     def on_click(self, _: events.Click) -> None:
         self.post_message(self.Picked())
 
 
-class TagPicker(ModalScreen[Choice | NothingWrong | None]):
-    """The suggestions at this step, the classes by letter, whose doing, a note.
+class TagPicker(ModalScreen[Choice | CleanChoice | None]):
+    """The suggestions at this step, the classes by letter, the attribution, a note.
 
-    Nobody else's word is shown where `suggested` and `tags` are empty, as in a blind pass.
+    No other judgement is shown where `suggested` and `tags` are empty, as in a blind pass.
     """
 
     CSS_PATH = "picker.tcss"
@@ -349,7 +344,7 @@ class TagPicker(ModalScreen[Choice | NothingWrong | None]):
     note = query_one("#note", Input)
     sub = query_one("#sub", Input)
     suggestions = query_one(SuggestionList)
-    fault = query_one(FaultLine)
+    fault = query_one(AttributionLine)
 
     def __init__(
         self, step: int, suggested: Sequence[Finding] = (), tags: Iterable[TagRow] = ()
@@ -364,13 +359,13 @@ class TagPicker(ModalScreen[Choice | NothingWrong | None]):
             yield SuggestionList(self._suggested)
             for entry in CLASSES:
                 yield ClassRow(entry, self._said.get(entry.name, ""))
-            yield NothingRow()
-            yield FaultLine()
+            yield CleanRow()
+            yield AttributionLine()
             note = key_of(self, "tag.note")
-            yield Input(placeholder=f"a note to keep with it ({note}, then a letter)", id="note",
+            yield Input(placeholder=f"note to save with the tag ({note}, then a letter)", id="note",
                         compact=True)  # fmt: skip
             yield Static(sub_labels(), id="labels", markup=False)
-            yield Input(placeholder="a number, or your own words, then enter", id="sub",
+            yield Input(placeholder="a number or your own label, then enter", id="sub",
                         compact=True)  # fmt: skip
 
     def on_mount(self) -> None:
@@ -380,7 +375,7 @@ class TagPicker(ModalScreen[Choice | NothingWrong | None]):
         self.set_class(tall, "-tall")
         if not tall:
             signs = key_of(self, "tag.signs")
-            box.border_subtitle = Text(f"{signs}: signs or fixes")
+            box.border_subtitle = Text(f"{signs}: signatures or fixes")
         self._show_fault()
         self._ask_sub(False)
 
@@ -401,7 +396,7 @@ class TagPicker(ModalScreen[Choice | NothingWrong | None]):
             self.dismiss(Choice(failure=entry.name, attribution=self.fault.chosen, note=self._note))
 
     def action_clear(self) -> None:
-        self.dismiss(NothingWrong(note=self._note))
+        self.dismiss(CleanChoice(note=self._note))
 
     def action_fault(self) -> None:
         self.fault.turn()
@@ -446,7 +441,7 @@ class TagPicker(ModalScreen[Choice | NothingWrong | None]):
     def _note(self) -> str | None:
         return self.note.value.strip() or None
 
-    def on_nothing_row_picked(self, _: NothingRow.Picked) -> None:
+    def on_clean_row_picked(self, _: CleanRow.Picked) -> None:
         self.action_clear()
 
     def on_class_row_picked(self, event: ClassRow.Picked) -> None:
@@ -494,14 +489,14 @@ UNDO, TURN, LEAVE = "trace.undo", "queue.blind", "trace.back"
 """The ids of the keys that go on."""
 
 KEYS = (
-    ((TAG, "tag"), (NONE, "nothing wrong"), (SKIP, "skip"), (TURN, "{other}"), (LEAVE, "leaves")),
-    ((TAG, "tag"), (NONE, "none"), (SKIP, "skip"), (TURN, "{other}")),
+    ((TAG, "tag"), (NONE, "clean run"), (SKIP, "skip"), (TURN, "{other}"), (LEAVE, "close")),
+    ((TAG, "tag"), (NONE, "clean"), (SKIP, "skip"), (TURN, "{other}")),
 )
 GO_ON = (
-    ((SKIP, "next"), (UNDO, "take back"), (TURN, "{other}"), (LEAVE, "leaves")),
-    ((SKIP, "next"), (UNDO, "take back")),
+    ((SKIP, "next"), (UNDO, "undo"), (TURN, "{other}"), (LEAVE, "close")),
+    ((SKIP, "next"), (UNDO, "undo")),
 )
-"""The keys before a blind word was given or without one, and after it; shorter for less room."""
+"""The keys before a blind tag or without one, and after it; shorter for less room."""
 
 
 class QueueLine(StyledWidget):

@@ -15,7 +15,7 @@ from threading import Lock
 from msgspec import structs
 from textual.message import Message
 
-from arc_tui.features.trace.tag_picker import Choice, NothingWrong, QueueLine, TagPicker
+from arc_tui.features.trace.tag_picker import Choice, CleanChoice, QueueLine, TagPicker
 from arc_tui.navigation import OpenQueue, read_queue
 from arc_tui.places import author
 from arc_tui.ui.screen import ArcScreen
@@ -87,8 +87,8 @@ class Tagging:
     def open_picker(self, view: TraceView, row: StepRow) -> None:
         """Let a person choose what kind of failure a step is."""
 
-        def take(choice: Choice | NothingWrong | None) -> None:
-            if isinstance(choice, NothingWrong):
+        def take(choice: Choice | CleanChoice | None) -> None:
+            if isinstance(choice, CleanChoice):
                 self.mark_clean(view, choice.note)
             elif choice is not None:
                 self._tag(choice, row)
@@ -108,7 +108,7 @@ class Tagging:
         if not self._given:
             return
         mark = self._given.pop()
-        words = f"{mark_text(mark)}: taken back"
+        words = f"{mark_text(mark)}: undone"
         if isinstance(mark, Tag):
             self._write(lambda store: remove_tag(store, mark), words)
         else:
@@ -116,11 +116,11 @@ class Tagging:
         self._queue.mark_taken_back(mark, self._given)
 
     def mark_clean(self, view: TraceView, note: str | None = None) -> None:
-        """Say that nothing is wrong with the run."""
+        """Mark the run as clean."""
         own = next((tag for tag in view.tags if tag.by == author()), None)
         if own is not None:
-            words = f"you tagged step {own.step} {own.failure.value}: take that back before"
-            self._screen.say(f"{words} you say that nothing is wrong", severity="warning")
+            words = f"You tagged step {own.step} {own.failure.value}."
+            self._screen.say(f"{words} Remove that tag to mark the run clean.", severity="warning")
             return
         mark = CleanMark(trace=self._trace, by=author(), note=note, blind=self._queue.hidden)
         self._give(mark, lambda store: mark_clean(store, mark))
@@ -144,7 +144,7 @@ class Tagging:
     def _give(self, mark: HumanMark, change: Callable[[Store], object]) -> None:
         self._given.append(mark)
         undo = self._screen.key_of("trace.undo") or "u"
-        self._write(change, f"{mark_text(mark)}; {undo} takes it back")
+        self._write(change, f"{mark_text(mark)}; {undo} undo")
         self._queue.mark_given(self._given)
 
     def _write(self, change: Callable[[Store], object], words: str) -> None:
