@@ -162,8 +162,8 @@ def test_a_calibrated_judge_counts_and_one_that_failed_says_what_it_lacks(store:
     assert score(view.lanes).values[2] == 0.1
     said = {who.model: (who.checked, who.used) for who in view.scorers if who.source == "judge"}
     assert said == {
-        "claude-haiku": (f"trusted until {in_thirty_days()}", True),
-        "other": ("not trusted: r 0.50 is under 0.80", False),
+        "claude-haiku": (f"approved until {in_thirty_days()}", True),
+        "other": ("not approved: r 0.50 is under 0.80", False),
     }
 
 
@@ -183,7 +183,7 @@ def test_a_judge_that_is_trusted_on_other_tasks_says_on_which(store: Store) -> N
         ),
     )
     (who, _) = build_trace(store, "last").scorers
-    assert who.checked == f"trusted until {in_thirty_days()}: shop, not used for this run"
+    assert who.checked == f"approved until {in_thirty_days()}: shop, not used for this run"
     assert not who.used
 
 
@@ -218,7 +218,7 @@ def test_a_calibration_that_has_expired_says_so(store: Store) -> None:
     judge(store, BAND, {2: 0.1})
     passes(store, BAND, at_ns=1)
     view = build_trace(store, "last")
-    assert view.scorers[0].checked == "its calibration expired on 31 Jan 1970"
+    assert view.scorers[0].checked == "calibration expired on 31 Jan 1970"
     assert score(view.lanes).values[2] == 1.0
 
 
@@ -229,7 +229,7 @@ def test_a_judge_calibrated_for_some_items_counts_on_those_alone(store: Store) -
                               checked_ns=now_ns()))  # fmt: skip
     assert score(build_trace(store, "last").lanes).values[3] == 1.0
     (head,) = (line for line in why(store, 3) if line.startswith("score 0.50"))
-    assert f"trusted until {in_thirty_days()}: tool choice" in head
+    assert f"approved until {in_thirty_days()}: tool choice" in head
     assert "counted as 1.00, on its calibrated items" in head
 
 
