@@ -50,7 +50,7 @@ V = TypeVar("V")
 MORE_THAN_NOTHING = click.FloatRange(min=0, min_open=True)
 
 _OPTIONS = (
-    click.option("--model", help="The model to ask; for a replay the trace's own by default."),
+    click.option("--model", help="The model to call; default: the recorded one."),
     click.option("--live", is_flag=True, help="Allow calls to a server; needs a limit."),
     click.option("--budget", type=MORE_THAN_NOTHING, help="Spend at most this many USD."),
     click.option("--max-calls", type=click.IntRange(min=1), help="Make at most this many calls."),

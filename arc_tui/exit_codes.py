@@ -1,12 +1,19 @@
-"""What the exit codes of `arc` mean: 0 answered, 1 the answer is no, and these. `arc replay
---expect` alone has codes of its own, those that `git bisect run` reads.
-"""
+"""The exit codes of `arc`, as `arc help exit-codes` prints them."""
 
 USER_ERROR = 2
-"""Said wrongly, bad input, or not finished."""
-
 BUG = 3
-"""A fault of `arc` itself."""
-
 INTERRUPTED = 130
-"""Stopped by the person at the keyboard."""
+
+MEANINGS = {
+    "0": "answered, as expected; a list may be empty, a finished replay may diverge",
+    "1": "the answer is no: search and diagnose found none, compare differs, bisect names no"
+    " culprit, try found no significant fix, a probe is inconclusive, doctor or verify failed;"
+    " replay --exit-code: the edit diverges; calibrate --check: not approved",
+    "2": "usage, bad input, not answered (a response is not cached, or was declined), unfinished",
+    "3": "a bug in arc: the traceback is on standard error",
+    "125": "replay --expect only: inconclusive (git bisect run skips the revision)",
+    "128": "replay --expect only: bad input (git bisect run stops)",
+    "129": "replay --expect only: a bug in arc",
+    "130": "interrupted by ctrl-c; completed calls are saved",
+}
+"""What each code means. `arc record` returns the code of the command that it records."""

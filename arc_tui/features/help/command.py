@@ -8,22 +8,18 @@ import click
 from click.shell_completion import get_completion_class
 from rich.text import Text
 
-from arc_tui.cli import console, print_table
+from arc_tui import exit_codes
+from arc_tui.cli import console, print_line, print_table
 from arc_tui.views import columns
 from taxonomy.query import fields
-
-QUERY, COLUMNS = "query", "columns"
 
 
 @click.command("help")
 @click.argument("topic", nargs=-1)
 def help_(topic: tuple[str, ...]) -> int:
-    """How a command is used; `arc help query`: the query language of lists."""
-    if topic == (QUERY,):
-        _query()
-        return 0
-    if topic == (COLUMNS,):
-        _columns()
+    """How a command is used, or a topic: query, columns, exit-codes."""
+    if len(topic) == 1 and topic[0] in TOPICS:
+        TOPICS[topic[0]]()
         return 0
     context = click.get_current_context().find_root()
     for word in topic:
@@ -31,19 +27,19 @@ def help_(topic: tuple[str, ...]) -> int:
         command = group.get_command(context, word) if isinstance(group, click.Group) else None
         if command is None:
             raise click.UsageError(
-                f"no command '{' '.join(topic)}', and no topic but {QUERY} and {COLUMNS}"
+                f"no command '{' '.join(topic)}', and no topic but {', '.join(TOPICS)}"
             )
         context = click.Context(command, info_name=word, parent=context)
     click.echo(context.get_help())
     if not topic:
-        click.echo(f"\n`arc help {QUERY}`: the query language. `arc help {COLUMNS}`: list columns.")
+        click.echo(f"\nTopics of `arc help`: {', '.join(TOPICS)}.")
     return 0
 
 
 def _query() -> None:
     out = console()
-    out.print("QUERY says which runs are meant: outcome:failed tag:loop cost>0.5 (a or not b)")
-    out.print("In a shell, quote the whole of it: arc ls 'cost>0.5 tag:\"wrong tool\"'\n")
+    out.print("QUERY selects runs: outcome:failed tag:loop cost>0.5 (a or not b)")
+    out.print("In a shell, quote the whole query: arc ls 'cost>0.5 tag:\"wrong tool\"'\n")
     print_table(out, ["written", "means"], [[Text(a), Text(b)] for a, b in fields.RULES])
     out.print("")
     print_table(
@@ -55,9 +51,16 @@ def _query() -> None:
 
 def _columns() -> None:
     out = console()
-    out.print("What `arc ls --json` says of a run, and what stands above that in a list\n")
+    out.print("The columns of a run: in `arc ls --json`, and their headings in a list\n")
     print_table(out, ["in --json", "in a list", "what it is"], list(columns.described()))
 
+
+def _exit_codes() -> None:
+    for code, means in exit_codes.MEANINGS.items():
+        print_line(console(), f"{code:>3}  {means}")
+
+
+TOPICS = {"query": _query, "columns": _columns, "exit-codes": _exit_codes}
 
 SHELLS = ("bash", "zsh", "fish")
 
