@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from arc_tui.cli import db_option, estimate_option, json_option, live_options, open_store
+from arc_tui.cli import db_option, estimate_option, examples, json_option, live_options, open_store
 from arc_tui.experiments.request import ReplayRequest
 from arc_tui.features.free.command import free_options, free_request, refuse_free_options, run_free
 from arc_tui.features.replay.command import replay_locked, replay_options, replay_request
@@ -25,7 +25,13 @@ from arc_tui.features.replay.expectation import Question
 from replay.bisection.change_point import HALF
 
 
-@click.command(cls=ForBisect)
+@click.command(
+    cls=ForBisect,
+    epilog=examples(
+        "arc replay shop-many-wishes-v5-0 --system prompts/v4.md",
+        "arc replay last --system prompt.md --live --budget 2",
+    ),
+)
 @replay_options
 @expect_options
 @live_options

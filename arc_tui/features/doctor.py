@@ -22,6 +22,7 @@ from arc_tui.cli import (
     console,
     database_path,
     db_option,
+    examples,
     json_option,
     limits,
     live_options,
@@ -55,7 +56,7 @@ from taxonomy.judgements.schema import open_ledger
 _STYLES = {"ok": "green", "holds": "green", "warn": "yellow", "fail": "red", "fails": "red"}
 
 
-@click.command()
+@click.command(epilog=examples("arc doctor", "arc doctor --live --budget 0.50"))
 @live_options
 @click.option("--markdown", "as_markdown", is_flag=True,
               help="Print the report as Markdown; without --live, the latest one.")  # fmt: skip

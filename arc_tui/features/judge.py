@@ -19,6 +19,7 @@ from arc_tui.cli import (
     db_option,
     estimate_line,
     estimate_option,
+    examples,
     json_option,
     limits,
     live_options,
@@ -287,7 +288,12 @@ def _step(given: Judged) -> int:
 WIDTH = 90
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "arc judge last --model demo",
+        "arc judge last --model claude-haiku-5-5 --mode window --estimate",
+    )
+)
 @click.argument("traces", type=RUN_NAME, nargs=-1, required=True, metavar="TRACE…")
 @click.option(
     "--mode",

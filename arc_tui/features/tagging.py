@@ -16,6 +16,7 @@ from arc_tui.cli import (
     RUN_NAME,
     console,
     db_option,
+    examples,
     json_option,
     limit_option,
     limited,
@@ -63,7 +64,12 @@ def failure_class(word: str) -> FailureClass:
     raise NotFound("failure class", word, get_close_matches(wanted, names, n=1) or names)
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "arc tag add shop-many-wishes-v5-0 4 'hallucinated state' --note 'no lookup'",
+        "arc tag add last --clean",
+    )
+)
 @click.argument("trace", type=RUN_NAME)
 @click.argument("step", type=int, required=False)
 @click.argument("class_", metavar="[CLASS]", required=False)
@@ -108,7 +114,9 @@ def add(
     click.echo(_tag_line(given))
 
 
-@click.command("rm")
+@click.command(
+    "rm", epilog=examples("arc tag rm shop-many-wishes-v5-0 4 h", "arc tag rm last --clean")
+)
 @click.argument("trace", type=RUN_NAME)
 @click.argument("step", type=int, required=False)
 @click.argument("class_", metavar="[CLASS]", required=False)
@@ -145,7 +153,7 @@ def _tag_line(given: Tag) -> str:
     return f"{given.trace[:8]} · step {given.step} · {given.failure.value}{whose}"
 
 
-@click.command()
+@click.command(epilog=examples("arc tag undo", "arc tag undo --db data/demo.db"))
 @db_option
 def undo(db: Path | None) -> int:
     """Take back your last tag or clean mark, of whichever run. Exit code 1: there is none."""
@@ -170,7 +178,9 @@ def undo(db: Path | None) -> int:
     return 0
 
 
-@click.command("list")
+@click.command(
+    "list", epilog=examples("arc tag list class:loop", "arc tag list --agreement --blind")
+)
 @click.argument("query", nargs=-1)
 @click.option("--agreement", is_flag=True, help="How well people agree, two by two.")
 @click.option("--blind", is_flag=True, help="With --agreement: blind reviews only.")
@@ -215,7 +225,7 @@ def list_(
         click.echo(f"No tags match '{asked}'." if query else "No tags yet.", err=True)
 
 
-@click.command()
+@click.command(epilog=examples("arc review --limit 10", "arc review --blind"))
 @click.option("--blind", is_flag=True,
               help="Runs that somebody else has tagged and you have not.")  # fmt: skip
 @limit_option

@@ -19,6 +19,7 @@ from arc_tui.cli import (
     db_option,
     edit_of,
     estimate_option,
+    examples,
     inconclusive,
     json_option,
     limits,
@@ -92,7 +93,12 @@ _ANSWERS = (
 )  # fmt: skip
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "arc bisect versions shop-many-wishes-v5-0 prompts/v4.md prompts/v5.md",
+        "arc bisect versions shop-many-wishes-v5-0 --git prompt.md v1.0..HEAD",
+    )
+)
 @click.argument("trace", type=RUN_NAME)
 @click.argument("versions", nargs=-1, type=_FILE, metavar="[VERSION]…")
 @click.option(
@@ -110,18 +116,18 @@ def versions(**options: Any) -> int:
     again, it continues.
 
     Exit code 0: first bad found; 1: none; 2: inconclusive, not replayable or not finished.
-
-    \b
-    Examples:
-      arc bisect versions shop-many-wishes-v5-0 prompts/v4.md prompts/v5.md
-      arc bisect versions last --git prompt.md v1..HEAD --expect tool=get_order
     """
     if bool(options["versions"]) == (options["revisions"] is not None):
         raise click.UsageError("needs VERSION… files, or --git PATH A..B")
     return _bisect(options)
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "arc bisect hunks shop-many-wishes-v5-0 --old prompts/v4.md --new prompts/v5.md",
+        "arc bisect hunks shop-many-wishes-v5-0 --old prompts/v4.md --new prompts/v5.md -m 1",
+    )
+)
 @click.argument("trace", type=RUN_NAME)
 @click.option("--old", type=_FILE, required=True, help="The prompt before the change.")
 @click.option("--new", type=_FILE, required=True, help="The prompt after it.")
@@ -130,16 +136,16 @@ def hunks(**options: Any) -> int:
     """Find the hunk of one prompt change that broke a step. Runs no tool.
 
     Exit code 0: first bad found; 1: none; 2: inconclusive, not replayable or not finished.
-
-    \b
-    Examples:
-      arc bisect hunks shop-many-wishes-v5-0 --old prompts/v4.md --new prompts/v5.md
-      arc bisect hunks last --old old.md --new new.md --expect tool=get_order
     """
     return _bisect(options)
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "arc bisect recovery shop-find-and-refund-v1-0 --fix prompt.md --expect tool=find_orders",
+        "arc bisect recovery last --fix v4 --expect tool=get_order --max-samples 60 --estimate",
+    )
+)
 @click.argument("trace", type=RUN_NAME)
 @click.option(
     "--fix",
@@ -163,11 +169,6 @@ def recovery(**options: Any) -> int:
     The run continues with the edit from one step after another; tools are mocked.
 
     Exit code 0: step found; 1: none; 2: inconclusive, not replayable or not finished.
-
-    \b
-    Examples:
-      arc bisect recovery shop-many-wishes-v5-0 --fix prompts/v4.md --expect tool=refund_order
-      arc bisect recovery last --fix NAME --expect gold --max-samples 60
     """
     return _bisect(options)
 

@@ -19,6 +19,7 @@ from arc_tui.cli import (
     edit_of,
     estimate_line,
     estimate_option,
+    examples,
     inconclusive,
     json_option,
     limits,
@@ -62,7 +63,12 @@ from replay.store.handle import Store
 _WIDTH = 72
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "arc bisect steps shop-many-wishes-v5-0",
+        "arc bisect steps shop-many-wishes-v5-0 --confirm --fix prompts/v4.md",
+    )
+)
 @click.argument("trace", type=RUN_NAME)
 @click.option(
     "--detector",
@@ -106,11 +112,6 @@ def steps(
     """Find the first step that contradicts its context. Runs no tool.
 
     Exit code 0: step found; 1: no step; 2: inconclusive, not replayable or not finished.
-
-    \b
-    Examples:
-      arc bisect steps shop-many-wishes-v5-0
-      arc bisect steps last --confirm -k 8
     """  # fmt: skip
     with open_store(db) as store:
         request = _request(trace, edit_of(store, fixes), options)

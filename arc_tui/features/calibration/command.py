@@ -14,6 +14,7 @@ from rich.text import Text
 from arc_tui.cli import (
     db_option,
     diagnose_new,
+    examples,
     json_option,
     open_store,
     print_line,
@@ -70,7 +71,7 @@ from taxonomy.calibration.noise import Cell, noise_table
 from taxonomy.calibration.report import Calibration
 
 
-@click.command()
+@click.command(epilog=examples("arc calibrate", "arc calibrate --audit --share 0.1"))
 @click.option(
     "--labels",
     type=click.Path(dir_okay=False, path_type=Path),

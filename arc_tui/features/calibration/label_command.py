@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 from msgspec import structs
 
-from arc_tui.cli import RUN_NAME, db_option, diagnose_new, open_store
+from arc_tui.cli import RUN_NAME, db_option, diagnose_new, examples, open_store
 from arc_tui.importing import diagnose_one
 from arc_tui.places import author
 from arc_tui.ui import format
@@ -47,7 +47,12 @@ def _answers(given: tuple[str, ...]) -> dict[str, bool | None]:
     return found
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "arc label last 1 0.2 --note 'no lookup before the refund'",
+        "arc label last 1 --item 'arguments grounded=no'",
+    )
+)
 @click.argument("trace", type=RUN_NAME, required=False)
 @click.argument("step", type=int, required=False)
 @click.argument("score", type=click.FloatRange(0, 1), required=False)

@@ -13,6 +13,7 @@ from arc_tui.cli import (
     RUN_NAME,
     console,
     db_option,
+    examples,
     json_option,
     open_store,
     print_json,
@@ -48,7 +49,12 @@ DID = 60
 _STYLES = {"differs": "yellow", "only_a": "red", "only_b": "green", "inconclusive": "magenta"}
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "arc compare shop-many-wishes-v5-0 shop-many-wishes-v4-0",
+        "arc compare shop-many-wishes-v5-0 --replay last",
+    )
+)
 @click.argument("trace", type=RUN_NAME, metavar="A")
 @click.argument("other_trace", metavar="[B]", required=False)
 @click.option(

@@ -12,6 +12,7 @@ from arc_tui.cli import (
     RUN_NAME,
     console,
     db_option,
+    examples,
     json_option,
     open_store,
     print_json,
@@ -25,7 +26,9 @@ from taxonomy.metrics.cost import spent
 from taxonomy.waste import CacheBreak, LoopCost, Redundant, Resent, Spending, StepCost
 
 
-@click.command()
+@click.command(
+    epilog=examples("arc cost last", "arc cost last --route claude-haiku-5-5 --where short")
+)
 @click.argument("trace", type=RUN_NAME)
 @click.option("--route", metavar="MODEL", help="Estimate the cost at the prices of this model.")
 @click.option(

@@ -18,6 +18,7 @@ from arc_tui.cli import (
     database_path,
     db_option,
     diagnose_new,
+    examples,
     json_option,
     open_store,
     print_json,
@@ -68,7 +69,7 @@ def existing(db: Path | None) -> Path:
     return path
 
 
-@click.command()
+@click.command(epilog=examples("arc db backup", "arc db backup before-upgrade.db"))
 @click.argument("path", required=False, type=click.Path(dir_okay=False, path_type=Path))
 @json_option
 @db_option
@@ -104,7 +105,11 @@ _LEFT_OUT = 3
 _NAMED = 5
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "arc db export labels.jsonl --runs none", "arc db export everything.jsonl --runs all"
+    )
+)
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @click.option(
     "--runs",
@@ -143,7 +148,10 @@ def _export_warnings(made: Exported, *, encrypted: bool) -> Iterator[str]:
         yield f"left out, damaged: {_counts(made.unreadable)}. Try: arc db verify"
 
 
-@click.command("import")
+@click.command(
+    "import",
+    epilog=examples("arc db import export.jsonl", "arc db import export.jsonl --db merged.db"),
+)
 @click.argument(
     "file", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
 )
@@ -223,7 +231,7 @@ key_from = click.option(
 )
 
 
-@click.command()
+@click.command(epilog=examples("arc db encrypt", "arc db encrypt --key-from env"))
 @key_from
 @db_option
 def encrypt(source: From | None, db: Path | None) -> int:
@@ -242,7 +250,7 @@ def encrypt(source: From | None, db: Path | None) -> int:
     return 0
 
 
-@click.command()
+@click.command(epilog=examples("arc db decrypt", "arc db decrypt --db data/demo.db"))
 @db_option
 def decrypt(db: Path | None) -> int:
     """Decrypt the database."""
@@ -254,7 +262,7 @@ def decrypt(db: Path | None) -> int:
     return 0
 
 
-@click.command()
+@click.command(epilog=examples("arc db rekey", "arc db rekey --key-from env"))
 @key_from
 @db_option
 def rekey(source: From | None, db: Path | None) -> int:
@@ -314,7 +322,7 @@ def _say(done: Rewritten, how: str) -> None:
 # --- secrets
 
 
-@click.command()
+@click.command(epilog=examples("arc db scrub --dry-run", "arc db scrub --bisected prompt.md"))
 @click.option("--dry-run", is_flag=True, help="Show what would be masked; change nothing.")
 @click.option(
     "--bisected",

@@ -16,6 +16,7 @@ from rich.text import Text
 from arc_tui.cli import (
     console,
     db_option,
+    examples,
     held_out_option,
     json_option,
     open_store,
@@ -314,7 +315,12 @@ class Share(click.ParamType[float]):
         return share
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "arc db prune --older 30d --keep failed --keep tagged --sample 5%",
+        "arc db prune outcome:passed --older 90d --yes",
+    )
+)
 @click.argument("query", nargs=-1)
 @click.option(
     "--older",

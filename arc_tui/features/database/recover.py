@@ -15,6 +15,7 @@ from arc_tui.cli import (
     database_path,
     db_option,
     diagnose_new,
+    examples,
     json_option,
     open_store,
     print_json,
@@ -59,7 +60,7 @@ class RecoverView(Struct, frozen=True, kw_only=True):
     rows: dict[str, int]
 
 
-@click.command()
+@click.command(epilog=examples("arc db recover", "arc db recover --into saved.db"))
 @click.option("--into", type=click.Path(dir_okay=False, path_type=Path),
               help="The new file; default `<name>.recovered.db` in the same folder.")  # fmt: skip
 @json_option
@@ -168,7 +169,9 @@ _DIFFERENCES = 5
 """Of many places where a result differs, the first few are said."""
 
 
-@click.command("verify")
+@click.command(
+    "verify", epilog=examples("arc bundle verify case.zip", "arc bundle verify case.zip --json")
+)
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @json_option
 def verify_replay(file: Path, as_json: bool) -> int:
@@ -179,7 +182,7 @@ def verify_replay(file: Path, as_json: bool) -> int:
     return _print_verified(verify_bundle(file), as_json=as_json)
 
 
-@click.command()
+@click.command(epilog=examples("arc db verify", "arc db verify last --json"))
 @click.argument("traces", type=RUN_NAME, nargs=-1)
 @json_option
 @db_option

@@ -19,6 +19,7 @@ from arc_tui.cli import (
     console,
     db_option,
     estimate_option,
+    examples,
     held_out_option,
     json_option,
     limit_option,
@@ -77,7 +78,13 @@ from replay.store.handle import Store
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@click.command(name="try")
+@click.command(
+    name="try",
+    epilog=examples(
+        "arc try prompt.md --on class:loop",
+        "arc try v4 --on 'class:hallucinated variant:v5' --estimate",
+    ),
+)
 @click.argument("edit", required=False)
 @click.option("--system", type=_FILE, help="A file with the system prompt to test.")
 @click.option(
@@ -281,7 +288,7 @@ def _next_command() -> str:
 _ON, _NAME = 40, 40
 
 
-@click.command("list")
+@click.command("list", epilog=examples("arc edit list", "arc edit list --limit 10 --json"))
 @limit_option
 @json_option
 @db_option
@@ -305,7 +312,7 @@ def list_edits(limit: int, as_json: bool, db: Path | None) -> int:
     return 0
 
 
-@click.command("show")
+@click.command("show", epilog=examples("arc edit show v4", "arc edit show v4 --json"))
 @click.argument("name")
 @json_option
 @db_option

@@ -17,6 +17,7 @@ from arc_tui.cli import (
     db_option,
     estimate_line,
     estimate_option,
+    examples,
     json_option,
     limits,
     live_options,
@@ -47,7 +48,12 @@ _KINDS = [kind for kind in get_args(Kind) if kind != "yours"]
 _WIDTH = 64
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "arc experiment inject-error shop-refund-v8-0 shop-cancel-v8-0 --export errors.jsonl",
+        "arc experiment inject-error last --kind tool-error -k 5 --estimate",
+    )
+)
 @click.argument("traces", type=RUN_NAME, nargs=-1, required=True, metavar="TRACE…")
 @click.option(
     "--step",

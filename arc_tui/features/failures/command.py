@@ -17,6 +17,7 @@ from rich.text import Text
 from arc_tui.cli import (
     console,
     db_option,
+    examples,
     held_out_option,
     json_option,
     open_judged,
@@ -58,7 +59,7 @@ BAR = 40
 """Cells of the longest bar."""
 
 
-@click.command()
+@click.command(epilog=examples("arc failures --by variant", "arc failures --runs loop"))
 @click.argument("query", nargs=-1)
 @click.option("--by", type=click.Choice(BYS), help="Split by; `week` is a table.")
 @click.option("--every", is_flag=True, help="Count every class of a run, not only the first.")

@@ -9,12 +9,12 @@ from click.shell_completion import get_completion_class
 from rich.text import Text
 
 from arc_tui import exit_codes
-from arc_tui.cli import console, print_line, print_table
+from arc_tui.cli import console, examples, print_line, print_table
 from arc_tui.views import columns
 from taxonomy.query import fields
 
 
-@click.command("help")
+@click.command("help", epilog=examples("arc help query", "arc help bisect steps"))
 @click.argument("topic", nargs=-1)
 def help_(topic: tuple[str, ...]) -> int:
     """How a command is used, or a topic: query, columns, exit-codes."""
@@ -65,7 +65,7 @@ TOPICS = {"query": _query, "columns": _columns, "exit-codes": _exit_codes}
 SHELLS = ("bash", "zsh", "fish")
 
 
-@click.command()
+@click.command(epilog=examples("arc completion bash", "arc completion fish"))
 @click.argument("shell", type=click.Choice(SHELLS))
 def completion(shell: str) -> None:
     """Print what makes a shell complete commands, options and run ids.

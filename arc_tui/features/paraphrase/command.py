@@ -16,6 +16,7 @@ from arc_tui.cli import (
     db_option,
     estimate_line,
     estimate_option,
+    examples,
     json_option,
     limits,
     live_options,
@@ -41,7 +42,12 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _WIDTH = 60
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "arc experiment paraphrase shop-many-wishes-v5-0 --judge demo",
+        "arc experiment paraphrase last -n 5 -k 8 --judge claude-sonnet-5-5 --estimate",
+    )
+)
 @click.argument("traces", type=RUN_NAME, nargs=-1, required=True, metavar="TRACE…")
 @click.option(
     "--paraphrases",

@@ -20,6 +20,7 @@ from arc_tui.cli import (
     db_option,
     estimate_line,
     estimate_option,
+    examples,
     json_option,
     limits,
     live_options,
@@ -51,7 +52,12 @@ ASK = "ask"
 """For a summary: the model writes it."""
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "arc experiment probe shop-many-wishes-v5-0",
+        "arc experiment probe shop-many-wishes-v5-0 --probe constraint",
+    )
+)
 @click.argument("trace", type=RUN_NAME, required=False)
 @click.option("--step", type=click.IntRange(min=0), help="The step; else the break candidate.")
 @click.option("--probe", type=click.Choice(list(BY_NAME)), help="The probe to run; else list them.")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arc_tui.cli import console, database_path, db_option, require, unlock
+from arc_tui.cli import console, database_path, db_option, examples, require, unlock
 from arc_tui.features.record.live import LOOPBACK, PORT
 from arc_tui.ui.format import count, cut, one_line
 
@@ -30,7 +30,12 @@ UNUSED = (
 )
 
 
-@click.command(context_settings={"allow_interspersed_args": False})
+@click.command(
+    context_settings={"allow_interspersed_args": False},
+    epilog=examples(
+        "arc record -- python agent.py", "arc record --task refund --variant v9 -- python agent.py"
+    ),
+)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option("--task", help="The task; runs of one task are compared.")
 @click.option("--variant", help="The version of the agent.")
@@ -172,7 +177,7 @@ SETUPS = {"claude-code": CLAUDE_CODE, "env": GENERIC, "python": PYTHON, "node": 
 ALL = "all"
 
 
-@click.command()
+@click.command(epilog=examples("arc listen", "arc listen --setup claude-code"))
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True,
     help="The port on 127.0.0.1; 0 picks a free one.",

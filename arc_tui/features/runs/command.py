@@ -14,6 +14,7 @@ from rich.text import Text
 from arc_tui.cli import (
     console,
     db_option,
+    examples,
     held_out_option,
     json_option,
     limit_option,
@@ -45,7 +46,12 @@ from taxonomy.query.filter import ALL
 from taxonomy.query.listing import RunRow, run_order, runs_at
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "arc ls outcome:failed --sort -tokens --limit 10",
+        "arc ls 'tag:hallucinated steps>5' --columns task,variant,why",
+    )
+)
 @click.argument("query", nargs=-1)
 @click.option(
     "--all", "every", is_flag=True, help="Show every recording of a run, not only the fullest."
@@ -166,7 +172,9 @@ def build_found(
     )
 
 
-@click.command()
+@click.command(
+    epilog=examples("arc search 'order 1049'", "arc search refund --on outcome:failed --limit 10")
+)
 @click.argument("text", nargs=-1, required=True)
 @click.option(
     "--limit",

@@ -19,6 +19,7 @@ from rich.text import Text
 from arc_tui.cli import (
     console,
     db_option,
+    examples,
     held_out_option,
     json_option,
     open_judged,
@@ -81,7 +82,9 @@ def _edges(_: click.Context, __: click.Parameter, given: str | None) -> tuple[fl
     return tuple(sorted(set(edges)))
 
 
-@click.command()
+@click.command(
+    epilog=examples("arc stats --by variant", "arc stats outcome:failed --by task --json")
+)
 @click.argument("query", nargs=-1)
 @click.option(
     "--by",

@@ -16,6 +16,7 @@ from arc_tui.cli import (
     RUN_NAME,
     console,
     db_option,
+    examples,
     json_option,
     open_judged,
     print_json,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from arc_tui.views.step import MessageView, Seen, StepView
 
 
-@click.command()
+@click.command(epilog=examples("arc show last", "arc show shop-many-wishes-v5-0 4"))
 @click.argument("trace", type=RUN_NAME)
 @click.argument("step", required=False, type=int)
 @json_option
@@ -71,7 +72,7 @@ def step_in_full(store: Store, view: TraceView, step: int) -> StepView:
     )
 
 
-@click.command()
+@click.command(epilog=examples("arc brief last", "arc brief shop-many-wishes-v5-0 --json"))
 @click.argument("trace", type=RUN_NAME)
 @json_option
 @db_option
@@ -82,7 +83,7 @@ def brief(trace: str, as_json: bool, db: Path | None) -> None:
     print_json({"brief": text}) if as_json else click.echo(text)
 
 
-@click.command()
+@click.command(epilog=examples("arc diagnose shop-many-wishes-v5-0", "arc diagnose last --json"))
 @click.argument("trace", type=RUN_NAME)
 @click.option("--rule", type=click.Choice(["arc"]), help="Print the baseline heuristic only.")
 @json_option
