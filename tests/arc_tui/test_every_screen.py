@@ -335,7 +335,7 @@ class TestEmpty:
             matches_golden(pilot.app, f"screen_empty_runs_{size[0]}x{size[1]}")
             for name, next_step in (
                 ("runs.failures", "esc               goes back: T there walks"),
-                ("runs.calibration", "o                      reads a file of labels"),
+                ("runs.calibration", "o                      read a file of labels"),
                 ("runs.queue", "Q offers what others tagged"),
                 ("runs.blind", "T offers what nobody tagged"),
                 ("runs.compare", "o opens files"),

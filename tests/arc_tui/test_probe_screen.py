@@ -134,9 +134,10 @@ async def test_what_cannot_be_made_is_not_run_by_its_letter(db: Path, ids: dict[
     async with opened(db, ids[START], 0) as (pilot, screen):
         await press(pilot, "2")
         assert at(screen) == "idle"
-        assert "⏎/c/r ask" in drawn(pilot.app)
+        assert "r/1/3 run" in drawn(pilot.app)
         await press(pilot, "j")
-        assert " c/r ask" in drawn(pilot.app)
+        assert "r/1/3 run" not in drawn(pilot.app)
+        assert "1/3 run" in drawn(pilot.app)
 
 
 async def test_a_step_where_the_run_did_not_break_says_where_it_did(

@@ -139,7 +139,7 @@ def kept_at(db: Path, ran_ns: int) -> None:
 
 async def test_without_an_edit_r_asks_for_one_which_may_be_a_file(db: Path) -> None:
     async with opened(db, edit=None) as (pilot, screen):
-        assert "No edit yet. e choose an edit" in drawn(pilot.app)
+        assert "No edit yet. o choose an edit" in drawn(pilot.app)
         assert "many-wishes · 2" in drawn(pilot.app)
         await press(pilot, "r")
         await answer(pilot, str(V4))
@@ -152,7 +152,7 @@ async def test_e_takes_a_kept_edit(db: Path) -> None:
     with open_ledger(db) as store:
         edits.save(store, V4_EDIT)
     async with opened(db, edit=None) as (pilot, screen):
-        await press(pilot, "e", "enter")
+        await press(pilot, "o", "enter")
         assert screen.state.request.edit == V4_EDIT
         assert at(screen) == "idle"
 
@@ -244,7 +244,7 @@ async def test_e_on_a_bar_of_the_failures_tries_an_edit_on_its_runs(db: Path) ->
     async with app.run_test(size=(120, 40)) as pilot:
         app.push_screen(FailuresScreen(db))
         await settle(pilot)
-        await press(pilot, "o")
+        await press(pilot, "e")
         screen = app.screen
         assert isinstance(screen, EditTestScreen)
         assert [row.trace for row in screen.state.view.runs] == list(broken(db))
@@ -283,7 +283,7 @@ async def test_a_server_is_asked_only_under_a_limit_and_what_it_said_is_kept(
         await asked_for_a_limit(pilot)
         await answer(pilot, "2 calls")
         assert at(screen) == "stopped"
-        assert "stopped after 3 of 4 steps: the limit of 2 calls" in drawn(pilot.app)
+        assert "stopped after 3 of 4 steps: limit of 2 calls" in drawn(pilot.app)
         assert api.asked == 2
         await asked_for_a_limit(pilot)
         await answer(pilot, "9 calls")
