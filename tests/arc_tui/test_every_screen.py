@@ -336,8 +336,8 @@ class TestEmpty:
             for name, next_step in (
                 ("runs.failures", "esc               goes back: T there walks"),
                 ("runs.calibration", "o                      read a file of labels"),
-                ("runs.queue", "Q offers what others tagged"),
-                ("runs.blind", "T offers what nobody tagged"),
+                ("runs.queue", "Q offers runs tagged by others"),
+                ("runs.blind", "T offers untagged runs"),
                 ("runs.compare", "o opens files"),
             ):
                 pilot.app.clear_notifications()
