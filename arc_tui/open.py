@@ -219,7 +219,7 @@ def print_tour(path: Path) -> None:
         runs = build_runs(store)
         _head(
             f"arc --db {path} failures",
-            "1. failure classes of the bundled runs, as suggested by rules",
+            "1. failure classes of the bundled runs: suggested tags",
         )
         for line in pareto_lines(runs.pareto, 30):
             out.print(line)

@@ -150,7 +150,7 @@ async def test_e_counts_every_class_of_a_run(db: Path) -> None:
 
 async def test_agreement_hides_in_a_narrow_terminal_until_it_is_asked_for(db: Path) -> None:
     async with opened(db, (80, 24)) as (pilot, _):
-        assert "who agrees with whom" not in drawn(pilot.app)
+        assert "─ agreement ─" not in drawn(pilot.app)
         await press(pilot, "v", "4")
         assert "person, rule   same class 1/2 .50" in drawn(pilot.app)
         assert "26 · 1" in drawn(pilot.app)

@@ -78,7 +78,7 @@ _WIDTH = 72
     help="What decides whether a step is bad: rules (free), the model's belief, a judge, or whether"
     " free runs with --fix recover from it.",
 )
-@click.option("--question", help="A fact to ask the model about; with --truth.")
+@click.option("--question", help="A question about a fact, for the model; with --truth.")
 @click.option(
     "--truth", metavar="VALUE|STEP:PATH", help="The true answer, or its place in a tool result."
 )

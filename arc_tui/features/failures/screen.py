@@ -105,7 +105,7 @@ class FailuresScreen(ArcScreen):
 
     def on_mount(self) -> None:
         self.bars.border_title = MARKS
-        self.query_one("#agreement").border_title = "who agrees with whom"
+        self.query_one("#agreement").border_title = "agreement"
         self.add_class("-no-bar")
         self.bars.focus()
         self.load()

@@ -32,7 +32,7 @@ MARKS = (
     ("┃", "a step where samples show that the arms differ, beyond chance"),
     ("╎", "a step after divergence, not counted"),
     ("×3", "three steps in a row that made the same call; ‹tree.unfold:l› unfolds them"),
-    ("█  ▒", "tagged by a person, suggested by a rule"),
+    ("█  ▒", "a tag of a person, a suggested tag of a rule"),
     ("–", "not known; never guessed, never counted as zero"),
 )
 
