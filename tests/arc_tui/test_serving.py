@@ -231,7 +231,7 @@ async def test_a_tab_shows_an_encrypted_database_and_its_session_ends_with_the_a
             while "1 run" not in shown or "pong" not in shown:
                 told = await tab.receive(PATIENCE_S)
                 shown += told.data if isinstance(told.data, str) else told.data.decode()
-            await tab.send_json(["stdin", "q"])
+            await tab.send_json(["stdin", "\x11"])
             while (await tab.receive(PATIENCE_S)).type is not aiohttp.WSMsgType.CLOSE:
                 pass
 
