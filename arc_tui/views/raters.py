@@ -98,7 +98,7 @@ def head(view: RatersView) -> str:
     if not view.pairs:
         blind = " with a blind second review" if view.blind else ""
         people = ", ".join(f"{name} {runs}" for name, runs in view.people.items())
-        return f"no two people tagged the same run{blind} ({people}); Try: arc review --blind"
+        return f"no two people tagged the same run{blind} ({people}). Try: arc review --blind"
     widest = max(view.pairs, key=lambda each: each.n)
     agreed = f"the same class in {counted(widest.same)} of their runs, κ {estimate(widest.kappa)}"
     blind = f"{widest.independent} of {widest.n} independent"

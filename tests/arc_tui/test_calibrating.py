@@ -220,7 +220,7 @@ class TestPeople:
             run(label, "--db", db, FAILED[0], *arguments)
 
     def test_a_step_that_is_not_there_is_refused(self, db: Path) -> None:
-        with pytest.raises(NotFound, match="there are 0 to"):
+        with pytest.raises(NotFound, match=r"no step '99'\. Steps: 0 to 7"):
             run(label, "--db", db, FAILED[0], 99, "0.4")
 
     def test_without_a_file_tags_and_scores_are_the_labels(self, db: Path) -> None:

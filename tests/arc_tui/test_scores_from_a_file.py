@@ -117,7 +117,7 @@ def test_a_file_takes_the_place_of_what_it_brought_before_and_can_be_taken_back(
     arc(db, "label", "--from", path)
     assert [step for step, _ in candidates(db, trace)] == [1], "steps 2 and 3 have no score now"
     said = arc(db, "label", "--from", path, "--remove")
-    assert said.stdout == "strict: 1 step of 1 run taken back\n"
+    assert said.stdout == "strict: 1 step of 1 run removed\n"
     assert candidates(db, trace) == []
 
 
@@ -159,7 +159,7 @@ def test_one_name_of_several_is_chosen_and_several_are_said_to_be(db: Path, tmp_
     assert [step for step, _ in candidates(db, trace)] == [1]
     said = arc(db, "label", "--from", path)
     assert said.stdout.splitlines()[-1] == "scores.jsonl: 1 step of 1 run scored"
-    assert "the middle one counts; --by NAME" in said.stderr
+    assert "the median counts; --by NAME" in said.stderr
     assert [step for step, _ in candidates(db, trace)] == [2]
     with pytest.raises(ArcError, match=r"no score by 'z': the scores are by x, y, scores\.jsonl"):
         arc(db, "label", "--from", path, "--by", "z")
@@ -189,7 +189,7 @@ def test_scores_of_runs_that_are_not_here_are_left_out_with_the_reason(
     said = arc(db, "label", "--from", rows(tmp_path / "scores.jsonl", lost, *SCORES))
     assert said.stdout == "strict: 8 steps of 2 runs scored\n"
     assert said.stderr == "1 label left out: line 1 names no trace of this database\n"
-    with pytest.raises(ArcError, match="no score of a step of this database: line 1 names no tr"):
+    with pytest.raises(ArcError, match="no score matches a step of this database: line 1 names no"):
         arc(db, "label", "--from", rows(tmp_path / "scores.jsonl", lost))
 
 
