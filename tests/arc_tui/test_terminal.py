@@ -134,7 +134,7 @@ def test_the_demo_opens_a_run_tags_it_replays_it_and_leaves_the_terminal_as_it_w
     terminal.wait(lambda screen: "sha256:" in screen)
     terminal.type("Escape")
     terminal.wait(lambda screen: "candidate: step 4" in screen)
-    terminal.type("q")
+    terminal.type("C-q")
     left = terminal.wait(lambda screen: "break?" not in screen and at_prompt(screen))
     assert "Traceback" not in left
     terminal.type(f"{sys.executable} -m arc_tui --db demo.db tag list many-wishes", "Enter")
@@ -185,7 +185,9 @@ def test_what_is_typed_before_the_app_is_there_opens_and_tags_a_run(
         terminal.wait(at_prompt)
         terminal.type(f"{command()} {opens}", "Enter")
         terminal.wait(lambda screen: "╭" in screen)
-        terminal.type("Enter", "t", "h", "q")
+        terminal.type("Enter", "t", "h")
+        terminal.wait(lambda screen: "halluc" in screen and "wrong tool" not in screen)
+        terminal.type("C-q")
         terminal.wait(at_prompt)
         database = "demo.db" if opens == "demo" else "arc.db"
         terminal.type(f"clear; {command()} --db {database} tag list", "Enter")
