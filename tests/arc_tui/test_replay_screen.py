@@ -252,7 +252,7 @@ async def test_a_live_model_is_asked_within_a_budget_and_can_be_stopped(
         api.policy = policy
         async with opened(db) as (pilot, screen):
             await choose(pilot, "claude-test")
-            assert "no price is known for it" in said(pilot)
+            assert "price unknown" in said(pilot)
             screen.request = structs.replace(screen.request, sampling=LOOK)
             await pilot.press("ctrl+s")
             await until(pilot, LIMIT)
@@ -291,7 +291,7 @@ async def test_what_is_spent_is_counted_while_calls_are_under_way(
             await until(pilot, LIMIT)
             answer(pilot, "30 calls")
             await pilot.press("enter")
-            await until(pilot, "0 of 8 steps · 23 of 30 asked")
+            await until(pilot, "Replaying step 1 of 8 · 23 of 30 calls")
             await pilot.press("x")
             while screen.state.running:
                 await pilot.pause(0.01)
@@ -308,9 +308,9 @@ async def test_figures_that_move_do_not_lay_the_steps_out_again(
         await pilot.pause()
         laid_out: list[StepDiff] = []
         monkeypatch.setattr(StepDiff, "rows_changed", laid_out.append)
-        screen.post_message(JobProgressed(structs.replace(posted[-1], asked=99)))
+        screen.post_message(JobProgressed(structs.replace(posted[-1], calls=99)))
         await pilot.pause()
-        assert "99 asked" in drawn(pilot.app)
+        assert "99 calls · " in drawn(pilot.app)
         assert not laid_out
 
 
@@ -396,7 +396,7 @@ async def test_a_number_of_samples_is_taken_foreseen_and_asked_and_nothing_else(
         await pilot.pause()
         answer(pilot, "1")
         await pilot.pause()
-        assert "a look, not a result" in drawn(pilot.app)
+        assert "1 sample: not conclusive" in drawn(pilot.app)
         await pilot.press("enter")
         await settle(pilot)
         assert "8 steps × 2 arms × 1 sample: 16 calls to demo, rule-based; free" in drawn(pilot.app)
@@ -414,7 +414,7 @@ async def test_asking_afresh_asks_again_what_is_kept(db: Path) -> None:
         answer(pilot, "1")
         await pilot.press("tab", "space", "enter")
         await settle(pilot)
-        assert "asked afresh: 16 calls" in drawn(pilot.app)
+        assert "cache ignored: 16 calls" in drawn(pilot.app)
         await pilot.press("f5")
         await settle(pilot)
         assert (screen.state.view.calls, screen.state.view.range) == (8, 1)
@@ -425,12 +425,12 @@ async def test_the_order_of_the_calls_is_a_choice_of_a_server_alone(db: Path) ->
     async with opened(db) as (pilot, screen):
         await pilot.press("f6")
         await pilot.pause()
-        assert "as one batch" not in drawn(pilot.app)
+        assert "as one provider batch" not in drawn(pilot.app)
         await pilot.press("escape")
         await choose(pilot, "claude-test")
         await pilot.press("f6")
         await pilot.pause()
-        assert "as one batch" in drawn(pilot.app)
+        assert "as one provider batch" in drawn(pilot.app)
         await pilot.press("tab", "down", "down", "enter")
         await settle(pilot)
         assert screen.request.sampling == Sampling(schedule="batch")
@@ -539,7 +539,7 @@ async def test_a_kept_edit_is_taken_whole_and_keeps_its_name(db: Path) -> None:
         screen.edit_pane.area.undo()
         await pilot.pause()
         assert screen.edit_pane.text == "what was typed before"
-        assert "the edit was changed since" in drawn(pilot.app)
+        assert "Results of the previous edit. ^s replays the changed one." in drawn(pilot.app)
 
 
 async def test_a_change_that_no_text_shows_can_be_left_out_again(db: Path) -> None:

@@ -261,7 +261,7 @@ class ReplayFoot(ExperimentFooter[ReplayState]):
     """Steps that are in, then the figures, on a second line where one is too short."""
 
     STYLES = {**ExperimentFooter.STYLES, "left": "$faint"}
-    STOP = "replay.back"
+    STOP = "replay.stop"
 
     state: reactive[ReplayState] = reactive(EMPTY, layout=True)
 
