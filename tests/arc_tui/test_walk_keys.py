@@ -80,7 +80,7 @@ async def test_the_view_menu_counts_how_noise_blurs_a_shape_and_is_then_done(dem
         assert "calibration.view" in offered_here(pilot)
         await by_key(pilot, "calibration.view")
         shown = text(pilot.app)
-        assert "shape by the binned rule: how often it is told rightly" in shown
+        assert "shape by the binned rule: share classified correctly" in shown
         assert "6 steps  12 steps  24 steps  48 steps  96 steps" in shown
         assert "calibration.view" not in offered_here(pilot), "the figures stay the same"
 
@@ -91,7 +91,7 @@ async def test_refreshing_reads_what_was_labelled_meanwhile(demo: Path) -> None:
         tagged(demo)
         assert "No labels yet" in text(pilot.app)
         await by_key(pilot, "calibration.refresh")
-        assert "tags and scores kept here: 1 label on 1 run" in text(pilot.app)
+        assert "labels of this database: 1 label on 1 run" in text(pilot.app)
 
 
 def tagged(db: Path) -> None:
