@@ -88,7 +88,7 @@ def test_the_probe_of_the_symptom_stands_first_with_what_it_would_ask(db: Path) 
     view = as_json(db, LATE)
     assert [each["symptom"] for each in view["symptoms"]] == ["right middle, wrong late"]
     first, *others = view["offers"]
-    assert (first["name"], first["key"], first["fits"]) == ("summary", "s", True)
+    assert (first["name"], first["key"], first["fits"]) == ("summary", "2", True)
     assert first["estimate"]["calls"] == 2 * 8 + 2 * 3
     assert first["command"] == ["arc", "experiment", "probe", LATE, "--probe", "summary"]
     assert [each["fits"] for each in others] == [False] * 3
@@ -111,7 +111,7 @@ def test_the_list_of_a_run_whose_model_is_not_known_says_how_to_name_one(tmp_pat
     view = as_json(path, "last", "--step", "3")
     assert view["model"] is None
     assert {each["estimate"] and each["estimate"]["calls"] for each in view["offers"]} == {None}
-    with pytest.raises(ModelRefused, match="which model answered"):
+    with pytest.raises(ModelRefused, match="Model unknown: not recorded in the trace"):
         run(path, "last", "--step", "3", "--probe", "summary")
     named = as_json(path, "last", "--step", "3", "--model", MODEL)
     assert named["offers"][1]["estimate"]["calls"] > 0
@@ -125,7 +125,7 @@ def test_a_server_that_is_none_is_said_beside_each_probe_and_hinders_no_list(
     view = as_json(db, LATE, "--model", MODEL)
     assert view["model"] == MODEL
     assert all("ANTHROPIC_BASE_URL" in each["why_not"] for each in view["offers"][:2])
-    assert "no address of a server" in view["offers"][0]["why_not"] or url != "nowhere"
+    assert "is not a server address" in view["offers"][0]["why_not"] or url != "nowhere"
     with pytest.raises(ModelRefused, match="ANTHROPIC_BASE_URL"):
         run(db, LATE, "--model", MODEL, "--probe", "summary")
 
