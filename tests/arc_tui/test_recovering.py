@@ -103,7 +103,7 @@ def test_nothing_is_asked_again_for_what_was_paid_for(path: Path) -> None:
     with open_ledger(path.with_name("arc.recovered.db")) as store:
         problems = json.loads(trace_row(store, TOUR).problems)
     if not problems:
-        assert "0 asked" in arc(new, "replay", TOUR, "--model", "demo", "-k", "3")
+        assert " · 0 calls · " in arc(new, "replay", TOUR, "--model", "demo", "-k", "3")
 
 
 def test_what_is_there_already_is_not_written_over(path: Path, tmp_path: Path) -> None:
