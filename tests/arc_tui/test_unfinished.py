@@ -77,7 +77,7 @@ SOME = {"bisect": 7, "bisect of steps": 3}
 WHYS = {
     "a limit": (None, (), r"limit of \d calls"),
     "the key": (FAULTS["no key"], ("--max-calls", "999"), "HTTP 401"),
-    "a web page": (FAULTS["web page"], ("--max-calls", "999"), "returned a web page, not a message"),
+    "a web page": (FAULTS["web page"], ("--max-calls", "999"), "returned a web page"),
     "the time": (
         FAULTS["slow"],
         ("--max-minutes", "0.02"),
