@@ -76,8 +76,8 @@ def test_two_at_once_ask_what_one_alone_asks(
     found = [each.end() for each in both]
     assert bodies(api) == alone
     assert found[0]["digest"] == found[1]["digest"]
-    assert sum(each["asked"] for each in found) == len(alone)
-    assert sum(each["kept"] for each in found) == len(alone)
+    assert sum(each["calls"] for each in found) == len(alone)
+    assert sum(each["cached"] for each in found) == len(alone)
 
 
 def test_when_the_first_is_killed_the_other_takes_over(

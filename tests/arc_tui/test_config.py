@@ -120,7 +120,7 @@ def test_rules_for_secrets_come_from_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("[redact.patterns]\nmine = '('", r"\[redact\] patterns: mine is no regular expression"),
+        ("[redact.patterns]\nmine = '('", r"\[redact\] patterns: mine is not a regular expression"),
         ("[redact.patterns]\nmine = '(a+)+b'", "may never end"),
         ("[redact]\nkeys = ['7']", r"\[redact\] keys: '7' has no letters"),
         ("[redact]\nkey = ['a']", "did you mean 'keys'"),

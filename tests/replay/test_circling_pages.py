@@ -75,7 +75,7 @@ def test_reading_any_table_or_index_of_pages_listed_many_times_ends(
 @pytest.mark.parametrize(
     ("name", "command", "code", "says"),
     [
-        ("trace", ("ls",), 2, "a query took far more work than a file of its size needs"),
+        ("trace", ("ls",), 2, "a query took far more work than a file of this size needs"),
         ("trace", ("failures",), 2, "a query took far more work"),
         ("trace", ("stats",), 2, "a query took far more work"),
         (

@@ -198,7 +198,7 @@ def test_closing_cancels_what_is_in_flight_and_the_model_can_be_asked_again(
             assert next(arrivals)[0] == 0
         assert made.complete(saying("0"), 0)["type"] == "message"
         assert (api.asked, budget.calls) == (5, 5)
-        with pytest.raises(ModelRefused, match="5 are spent"):  # none of them is open any more
+        with pytest.raises(ModelRefused, match="5 spent"):  # none of them is open any more
             budget.fits(Worst(tokens=1))
 
 

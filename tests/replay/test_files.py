@@ -224,7 +224,7 @@ def test_what_a_killed_process_left_is_gone_with_the_next_start(
         for path in left:
             one = path.parent if path.name == "rows.db" else path
             assert str(one).encode() in done.stdout
-        assert (b"removed what a killed process left" in done.stdout) == bool(left)
+        assert (b"removed leftovers of a killed process" in done.stdout) == bool(left)
     assert named(temporary, beside) == [beside / "arc.db"]
     assert (beside / "arc.db").read_bytes() == b"as it was"
     assert [each.name for each in beside.iterdir()] == ["arc.db"]

@@ -294,7 +294,7 @@ def test_ids_that_stand_twice_give_spans_of_their_own(tmp_path: Path) -> None:
     "value", [about(messages=[]), about(messages=[{"type": "info"}]), {"a": 1}]
 )
 def test_a_file_without_a_conversation_is_refused(value: Value, tmp_path: Path) -> None:
-    with pytest.raises(BadTrace, match="holds n"):
+    with pytest.raises(BadTrace, match="contains n"):
         list(load(Source(written(tmp_path, value)), Tally(), format=gemini_cli))
 
 

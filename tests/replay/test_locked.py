@@ -296,7 +296,7 @@ def test_an_answer_that_is_no_message_is_refused_and_not_kept(store: Store) -> N
     openai = {"choices": [{"message": {"role": "assistant"}}]}
     rows = run(store, trace, EDIT, Fixed(openai))
     assert not any(row.control for row in rows)
-    assert "did not answer with a message" in str(rows[0].refused)
+    assert "returned an invalid message" in str(rows[0].refused)
     with pytest.raises(OfflineMiss):
         run_with(trace, EDIT, Cached(store, "tiny"))
 
@@ -578,7 +578,7 @@ def test_tokens_that_were_not_recorded_are_reckoned_from_the_size(store: Store) 
 def test_a_model_is_chosen_by_name_and_live_calls_need_a_limit(store: Store) -> None:
     assert choose("anthropic/claude-x", store).name == "claude-x"
     assert label(choose("demo", store).name) == "demo, rule-based"
-    with pytest.raises(ModelRefused, match="need a limit"):
+    with pytest.raises(ModelRefused, match="needs a limit"):
         choose("claude-x", store, live=True)
     with pytest.raises(ModelRefused, match="--model"):
         choose(None, store)

@@ -51,7 +51,7 @@ def test_a_full_disk_is_a_sentence_and_keeps_what_was_there(tmp_path: Path) -> N
         with pytest.raises(StoreUnusable, match="the disk is full") as raised:
             fill(store, 50, seed=2)
         assert str(tmp_path / "arc.db") in raised.value.message
-        assert "make room" in raised.value.hint
+        assert "free space" in raised.value.hint
         assert not store.db.in_transaction
         assert trace_rows(store)[: len(before)] == before
         assert sound(store)
@@ -101,7 +101,7 @@ def no_more_than(size: int) -> None:
 def test_a_file_that_may_not_grow_stops_an_import_with_a_sentence(tmp_path: Path) -> None:
     db = tmp_path / "arc.db"
     found = arc("import", *TRACES, db=db, limit=lambda: no_more_than(700_000))
-    assert "the disk" in one_sentence(found)
+    assert "disk read or write error" in one_sentence(found)
     with Store.open(db) as store:
         assert sound(store)
         assert len(trace_rows(store)) < len(TRACES)
@@ -173,7 +173,7 @@ def test_what_may_only_be_read_is_a_sentence_and_stays_as_it_was(shared: Path, m
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT
     )
-    assert "may only be read" in done.stdout or "cannot be opened" in done.stdout, done.stderr
+    assert "is read-only" in done.stdout or "cannot be opened" in done.stdout, done.stderr
     assert (shared / "arc.db").read_bytes() == before
 
 
@@ -186,7 +186,7 @@ def test_a_second_writer_waits_and_then_says_so(
         with first.writing():
             with pytest.raises(StoreBusy, match="another process") as raised:
                 keep(second)
-            assert "try again" in raised.value.hint
+            assert "again when the other process is done" in raised.value.hint
             assert trace_rows(second) == [], "who only reads does not wait"
         keep(second)
         assert answers.get(first, "k") is not None
