@@ -92,19 +92,19 @@ def words(pilot: Pilot[None]) -> str:
 
 
 def looked_at(pilot: Pilot[None]) -> str:
-    """The probe that the arrow points to, by its letter."""
+    """The probe that the arrow points to, by its digit."""
     (line,) = (row for row in rows(pilot.app) if "▸" in row)
     return line.partition("▸")[2].split()[0]
 
 
 async def test_the_probes_are_looked_at_in_turn_and_their_ends_hold(db: Path) -> None:
     async with probing(db, START, 0) as pilot:
-        for name, letter in (
-            ("before", "c"), ("next", "s"), ("next", "r"), ("next", "m"), ("next", "m"),
-            ("before", "r"),
+        for name, digit in (
+            ("before", "1"), ("next", "2"), ("next", "3"), ("next", "4"), ("next", "4"),
+            ("before", "3"),
         ):  # fmt: skip
             await by_key(pilot, f"probe.{name}")
-            assert looked_at(pilot) == letter
+            assert looked_at(pilot) == digit
         assert "get_order → tool_1" in text(pilot.app)
 
 
@@ -112,33 +112,35 @@ async def test_enter_asks_under_the_probe_that_is_looked_at(db: Path) -> None:
     async with probing(db, START, 0) as pilot:
         await press(pilot, "j", "j")
         await by_key(pilot, "probe.run")
-        assert "The failure persists with the probe (the tools are renamed" in text(pilot.app)
+        assert "The failure persists with the probe (the tools are renamed" in words(pilot)
     with open_ledger(db) as store:
         assert [(line.step, line.probe) for line in result.kept(store)] == [(0, "rename")]
 
 
 @pytest.mark.parametrize(
-    ("name", "said", "put_in"),
+    ("name", "digit", "said", "put_in"),
     [
         (
             "rename",
+            "3",
             "Likely cause: goal misread, not tool selection.",
             "get_order → tool_1",
         ),
         (
             "midpoint",
+            "4",
             "Inconclusive: accumulated context or capability gradient",
             "Summary of the conversation",
         ),
     ],
 )
-async def test_its_letter_asks_under_a_probe_and_keeps_what_it_came_to(
-    name: str, said: str, put_in: str, db: Path
+async def test_its_digit_asks_under_a_probe_and_keeps_what_it_came_to(
+    name: str, digit: str, said: str, put_in: str, db: Path
 ) -> None:
     async with probing(db, LATE, 4) as pilot:
-        assert looked_at(pilot) == "s"
+        assert looked_at(pilot) == "2"
         await by_key(pilot, f"probe.{name}")
-        assert looked_at(pilot) == name[0]
+        assert looked_at(pilot) == digit
         shown = words(pilot)
         assert said in shown
         assert put_in in shown
@@ -153,10 +155,10 @@ async def test_tab_goes_into_the_text_to_scroll_it_and_back_to_the_probes(db: Pa
         await by_key(pilot, "probe.pane")
         await press(pilot, "G")
         assert last in text(pilot.app)
-        assert looked_at(pilot) == "s", "it was scrolled, and no other probe looked at"
+        assert looked_at(pilot) == "2", "it was scrolled, and no other probe looked at"
         await by_key(pilot, "probe.pane")
         await press(pilot, "j")
-        assert looked_at(pilot) == "c"
+        assert looked_at(pilot) == "1"
 
 
 # --- the steps of a run
