@@ -47,9 +47,9 @@ ORDERS: dict[str, Order] = {
     "cost": ("coalesce(-cost_usd, 9e999)",),
     "time": ("coalesce(-(CASE WHEN end_ns > start_ns THEN end_ns - start_ns END), 9e999)",),
 }
-"""The orders that an index has, by name: largest first, unknown last; by outcome `run_order` puts
-the unknown ones last. By time without `duration_ns`, because a computed column of a view never
-matches an index."""
+"""The orders that an index has, by name: largest first, unknown last. By outcome the
+unknown runs are moved to the end after the query. By time without `duration_ns`, because a
+computed column of a view never matches an index."""
 
 _LAST = ("imported_ns", "trace")
 
@@ -60,13 +60,16 @@ PAGE = 200
 def run_rows(
     store: Store, chosen: Filter = ALL, *, order: Order = (), every: bool = False
 ) -> tuple[RunRow, ...]:
-    """All rows that a filter chooses."""
+    """All rows that a filter chooses, in the order that `run_order` gives them."""
     cursor = store.db.execute(
         f"SELECT {columns(RunRow)} FROM runs WHERE {_seen(every)} AND ({chosen.sql})"
         f" ORDER BY {', '.join((*order, *_LAST))}",
         list(chosen.values),
     )
-    return tuple(_rows(cursor))
+    found = tuple(_rows(cursor))
+    if order == ORDERS["outcome"]:
+        return tuple(sorted(found, key=lambda row: row.outcome == "unknown"))
+    return found
 
 
 def run_order(store: Store, chosen: Filter = ALL, *, order: Order = ()) -> list[str]:

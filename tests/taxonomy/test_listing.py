@@ -79,7 +79,7 @@ def filled(given: list[dict[str, Any]]) -> Store:
     return store
 
 
-_OUTCOMES = {"failed": 0, "unknown": 1, "passed": 2}
+_OUTCOMES = {"failed": 0, "passed": 1, "unknown": 2}
 
 
 def _most(value: float | None) -> tuple[bool, float]:
