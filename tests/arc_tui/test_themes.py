@@ -123,7 +123,7 @@ async def test_ctrl_t_goes_to_the_other_ground_and_back_to_what_was_set(tmp_path
 
 @pytest.mark.parametrize(
     "way",
-    ["", "P", "c", "m j equals_sign", "enter", "enter r", "enter B", "enter CHANGE escape"],
+    ["", "P", "c", "space j equals_sign", "enter", "enter r", "enter B", "enter CHANGE escape"],
 )
 async def test_after_a_change_of_theme_nothing_keeps_the_colours_of_the_one_before(
     way: str, six_runs: Path
