@@ -326,7 +326,7 @@ async def test_x_stops_a_try_and_what_was_answered_is_asked_no_second_time(
         assert " 2 of 40 calls · 0 cached · " in rows(pilot.app)[-2]
         await ask_for_the_rest(pilot, server, "try.run")
         assert "  waiting " not in text(pilot.app)
-        assert " 2 calls · 2 cached · " in rows(pilot.app)[-2]
+        assert " 2 of 40 calls · 2 cached · " in rows(pilot.app)[-2]
 
 
 # --- an edit in parts
