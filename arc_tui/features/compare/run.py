@@ -428,7 +428,7 @@ def _prompts(a: Prompt, b: Prompt) -> PromptDiff:
 
 NONE = """No other run of this task and no saved replay of this run.
 
-Select another run in the list of runs with {mark}, or enter its name here."""
+Select another run in the list of runs with {mark}, or type its name here."""
 
 
 MOST = 200
