@@ -225,7 +225,7 @@ def _refusal(request: Request, talk: Conversation) -> str | None:
     if talk.unanswered:
         return f"missing tool result: {talk.unanswered[0]}"
     if talk.calls and not request.tools:
-        return f"tools were called, but {NO_TOOLS}. Try: arc attach"
+        return f"tools were called, but {NO_TOOLS} (`arc attach` adds them)"
     return None
 
 

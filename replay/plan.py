@@ -116,5 +116,5 @@ def _refusal(step: Step) -> str | None:
         return "; ".join(ask.fidelity.reasons) or "request not recorded"
     called = ask.response.message is not None and messages.calls(ask.response.message)
     if called and not ask.request.tools:
-        return f"the step calls a tool, but {NO_TOOLS}. Try: arc attach"
+        return f"the step calls a tool, but {NO_TOOLS} (`arc attach` adds them)"
     return None

@@ -113,10 +113,12 @@ def test_candidates_stand_in_one_order_everywhere_and_the_likeliest_is_opened(
         assert view.opens_at == view.run.why_step == view.marked[0], view.run.path
         broke = build_diagnose(store, view.run.trace)
         told = {
-            "break --json": tuple(candidate.step for candidate in broke.candidates),
-            "break": steps(r"\d\. step (\d+): ", "\n".join(broke.lines())),
-            "brief": steps(r"- step (\d+): ", brief_text(store, view.run.trace)),
-            "show": steps(r"break\? step (\d+): ", printed(print_trace, view)),
+            "diagnose --json": tuple(candidate.step for candidate in broke.candidates),
+            "diagnose": steps(r"\d\. step (\d+) · ", "\n".join(broke.lines())),
+            "brief": steps(
+                r"- step (\d+) · .*\((?:correct in|accuracy) ", brief_text(store, view.run.trace)
+            ),
+            "show": steps(r"candidate: step (\d+) · ", printed(print_trace, view)),
         }
         assert set(told.values()) == {view.marked}, (view.run.path, told)
         ordered[view.run.outcome] += view.marked != tuple(sorted(view.marked))

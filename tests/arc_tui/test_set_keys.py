@@ -45,7 +45,7 @@ SENTENCE = re.compile(
     rf"(?:^|[;:,(] ?|\b(?:then|and|or) )(?:{KEY}|[b-zA-Z])(?= [a-z]+s\b|\)| again\b|, then\b)"
 )
 
-FIXED = re.compile(r"tab (text field|next( line)?)|⏎ (accept|attaches)|space: [a-z ]+")
+FIXED = re.compile(r"tab (text field|next( line)?)|⏎ (accept|attaches)|space toggle")
 """What is said of keys in a dialog's lines and ticks, which are Textual's own."""
 
 WRITTEN = re.compile(r"‹\w+\.[\w.{}]+(?::[\w.{}]+)?›")

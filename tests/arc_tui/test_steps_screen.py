@@ -149,7 +149,7 @@ def airline(tmp_path_factory: pytest.TempPathFactory) -> Path:
 async def test_where_nothing_contradicts_it_says_what_to_try_next(db: Path) -> None:
     async with opened(db, CLEAN) as (pilot, screen):
         assert rows(pilot.app)[1].startswith(" No contradiction found: ")
-        assert "f choose a fact to ask about" in drawn(pilot.app)
+        assert "\" choose a fact to ask about" in drawn(pilot.app)
         assert screen.rows.cursor == 2
         await pilot.press("quotation_mark")
         await until(pilot, "fact to ask about")
@@ -165,7 +165,7 @@ async def test_an_answer_that_is_there_already_is_shown_without_asking(db: Path)
     with open_ledger(db) as store:
         list(views_of(run_step_bisection, store, BisectStepsRequest(trace=LONG, detector="belief")))
     async with opened(db, LONG) as (pilot, screen):
-        await press(pilot, "o")
+        await press(pilot, "D")
         assert "the model answers what the facts are at each step" in drawn(pilot.app)
         await press(pilot, "j", "enter")
         assert screen.state.phase == "done"
@@ -177,12 +177,12 @@ async def test_few_answers_settle_nothing_and_more_may_be_asked_for(db: Path) ->
     async with opened(db, TOUR, samples=3) as (pilot, screen):
         await press(pilot, "V")
         assert "Inconclusive at step 4: failure in 0/3 edited, 3/3 control" in drawn(pilot.app)
-        assert "try more samples (s)" in drawn(pilot.app)
+        assert "s try more samples" in drawn(pilot.app)
         assert "Not confirmed yet." in drawn(pilot.app)
         await pilot.press("s")
         await until(pilot, "samples per arm")
         await type_in(pilot, "none")
-        await until(pilot, "'none' is no number from 1 to 100")
+        await until(pilot, "'none' is not a number from 1 to 100")
         await type_in(pilot, "8")
         await until(pilot, "V confirm: 8 samples per arm")
         assert screen.state.view.confirmation is None
@@ -202,7 +202,7 @@ async def test_a_fix_that_does_not_help_is_refuted_and_another_one_is_taken(db: 
         await type_in(pilot, "read first")
         await until(pilot, "constraint added to the system prompt: Never make up an amount")
         assert screen.state.view.confirmation is None
-        await press(pilot, "e", "enter")
+        await press(pilot, "o", "enter")
         assert screen.request.fix is None
         assert "constraint added at step 16" in drawn(pilot.app)
 
@@ -235,7 +235,7 @@ async def test_the_point_of_no_return_of_a_fix_is_asked_for_what_it_needs(db: Pa
         edits.save(store, READ_FIRST)
     async with opened(db, TOUR, samples=2) as (pilot, screen):
         await press(pilot, "left")
-        assert "e choose the fix, w set what a recovered run does" in rows(pilot.app)[1]
+        assert "o choose the fix, w set what a recovered run does" in rows(pilot.app)[1]
         await press(pilot, "r")
         await type_in(pilot, "read first")
         await settle(pilot)
@@ -250,7 +250,7 @@ async def test_the_point_of_no_return_of_a_fix_is_asked_for_what_it_needs(db: Pa
         await press(pilot, "r")
         assert rows(pilot.app)[1].startswith(" Last recoverable step: 4. ")
         assert screen.rows.cursor == 4
-        assert "v confirm: 2 runs per arm" in drawn(pilot.app)
+        assert "V confirm: 2 runs per arm" in drawn(pilot.app)
 
 
 async def test_while_it_runs_it_says_how_far_it_is_and_stops(db: Path) -> None:
@@ -281,7 +281,7 @@ async def test_a_run_without_a_fact_says_which_key_names_one(tmp_path: Path) -> 
     async with opened(db, "shop-prefix-v6-0") as (pilot, screen):
         await press(pilot, "right")
         assert screen.state.phase == "failed"
-        assert "! Try: f" in drawn(pilot.app)
+        assert "! Try: \"" in drawn(pilot.app)
 
 
 async def test_the_rules_judge_at_once_and_who_judges_may_be_chosen(db: Path) -> None:

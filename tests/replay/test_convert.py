@@ -166,7 +166,7 @@ def test_a_missing_result_is_never_invented_and_the_step_cannot_be_asked(
 def test_calls_without_tool_definitions_cannot_be_asked() -> None:
     made = sent(user("go"), assistant([call("1")]), user([result("1")]), tools=None)
     assert made.refusal is not None
-    assert "tool definitions not recorded. Try: arc attach" in made.refusal
+    assert "tool definitions not recorded (`arc attach` adds them)" in made.refusal
 
 
 def test_an_opening_that_was_not_recorded_is_said_to_be_so() -> None:

@@ -211,8 +211,8 @@ def test_what_cannot_be_asked_again_says_why_and_nothing_else() -> None:
         found = preset(probe, bare, 1, constraint="Refunds need a receipt.")
         assert isinstance(found, Unfit)
         assert found.why == (
-            "Cannot replay step 1: tools were called, but tool definitions not recorded."
-            " Try: arc attach"
+            "Cannot replay step 1: tools were called, but tool definitions not recorded"
+            " (`arc attach` adds them)"
         )
 
 
