@@ -454,10 +454,12 @@ def limited(rows: Sequence[V], limit: int) -> Sequence[V]:
 
 
 def print_list(out: Console, columns: Sequence[str], rows: Sequence[Sequence[Text | str]]) -> None:
-    """Rows of a list: a table on a terminal, without empty columns; else TSV."""
+    """Rows of a list: a table on a terminal, without empty columns; else TSV of the columns that
+    have a heading."""
     if not out.is_terminal:
         for row in [columns, *rows]:
-            out.file.write("\t".join(plain(_plain(cell)) for cell in row) + "\n")
+            cells = (cell for cell, heading in zip(row, columns, strict=True) if heading)
+            out.file.write("\t".join(plain(_plain(cell)) for cell in cells) + "\n")
         return
     used = [
         at

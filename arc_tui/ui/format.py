@@ -173,11 +173,6 @@ def outcome_mark(outcome: str, *, warned: bool = False, live: bool = False) -> T
             return Text("·", "dim")
 
 
-def outcome_value(value: str | None) -> str:
-    """The value behind an outcome, as short as it reads."""
-    return UNKNOWN if value is None else plain(value)
-
-
 def spark(values: Sequence[float | None], *, low: float, high: float) -> str:
     """One block a value between `low` and `high`; a value that is unknown leaves a gap."""
     span = high - low

@@ -99,7 +99,10 @@ def mark(row: RunRow) -> Text:
 def _outcome(row: RunRow) -> str:
     if row.live:
         return "live"
-    return format.one_line(row.outcome_value) if row.outcome_value else row.outcome
+    value = row.outcome_value
+    if not value or value.lower() in _OF_MARK[row.outcome]:
+        return row.outcome
+    return format.one_line(value)
 
 
 _OF_MARK = {
@@ -111,7 +114,7 @@ _OF_MARK = {
 
 
 def _outcome_is_mark(row: RunRow) -> bool:
-    return not row.live and _outcome(row).lower() in _OF_MARK[row.outcome]
+    return _outcome(row) == row.outcome
 
 
 def _outcome_rank(row: RunRow) -> int | None:
@@ -146,12 +149,11 @@ COLUMNS = (
     Column(id="agent", means="name of the agent"),
     Column(id="models", heading="model", means="models that responded", most=24),
     Column(id="outcome", heading="outcome",
-           means="passed, failed or unknown; in tables, the value recorded by the source; sorted:"
-           " failed, passed with warnings, passed, unknown",
+           means="passed, failed or unknown; in tables, the value recorded by the source where it"
+           " says more; sorted: failed, passed with warnings, passed, unknown",
            text=_outcome, blank=_outcome_is_mark, rank=_outcome_rank, most=10,
            order=ORDERS["outcome"]),
-    Column(id="outcome_value", heading="outcome", means="recorded score or word of the outcome",
-           text=lambda row: format.outcome_value(row.outcome_value)),
+    Column(id="outcome_value", means="recorded score or word of the outcome"),
     Column(id="outcome_by", means="what decided the outcome"),
     Column(id="steps", heading="steps", means="number of steps (model calls, with their tool"
            " calls and results)",
@@ -208,7 +210,7 @@ IDENTITY = _columns("trace task trial")
 
 PRINTED = (
     *IDENTITY,
-    *_columns("variant outcome_value steps input_tokens cost_usd duration_ns why"),
+    *_columns("variant outcome steps input_tokens cost_usd duration_ns why"),
 )
 """What `arc ls` shows, after the mark."""
 

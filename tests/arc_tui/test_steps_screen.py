@@ -149,7 +149,7 @@ def airline(tmp_path_factory: pytest.TempPathFactory) -> Path:
 async def test_where_nothing_contradicts_it_says_what_to_try_next(db: Path) -> None:
     async with opened(db, CLEAN) as (pilot, screen):
         assert rows(pilot.app)[1].startswith(" No contradiction found: ")
-        assert "\" choose a fact to ask about" in drawn(pilot.app)
+        assert '" choose a fact to ask about' in drawn(pilot.app)
         assert screen.rows.cursor == 2
         await pilot.press("quotation_mark")
         await until(pilot, "fact to ask about")
@@ -281,7 +281,7 @@ async def test_a_run_without_a_fact_says_which_key_names_one(tmp_path: Path) -> 
     async with opened(db, "shop-prefix-v6-0") as (pilot, screen):
         await press(pilot, "right")
         assert screen.state.phase == "failed"
-        assert "! Try: \"" in drawn(pilot.app)
+        assert '! Try: "' in drawn(pilot.app)
 
 
 async def test_the_rules_judge_at_once_and_who_judges_may_be_chosen(db: Path) -> None:

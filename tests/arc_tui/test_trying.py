@@ -162,10 +162,7 @@ def test_an_argument_that_is_of_no_matter_departs_nowhere(db: Path) -> None:
     assert refund() == "broke"
     rule = ("--compare", "refund_order.amount=ignore")
     assert refund(*rule) == "held"
-    assert (
-        "your comparison rules: refund_order.amount: ignored"
-        in demo(db, *older, *rule).stdout
-    )
+    assert "your comparison rules: refund_order.amount: ignored" in demo(db, *older, *rule).stdout
     with pytest.raises(ArcError, match="sometimes"):
         demo(db, *older, "--compare", "refund_order.amount=sometimes")
 
