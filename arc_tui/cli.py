@@ -166,10 +166,10 @@ def estimate_line(estimate: Estimate) -> str:
         f"{format.count(estimate.calls, 'live call')} at first, {estimate.stored} answered already;"
         f" {format.tokens(estimate.input_tokens)} tokens in, {price}"
     )
-    if estimate.most_calls <= estimate.calls:
+    if estimate.max_calls <= estimate.calls:
         return said
-    most = "" if estimate.most_usd is None else f", {format.usd(estimate.most_usd)}"
-    return f"{said}; at most {format.number(estimate.most_calls)} where samples disagree{most}"
+    most = "" if estimate.max_usd is None else f", {format.usd(estimate.max_usd)}"
+    return f"{said}; at most {format.number(estimate.max_calls)} where samples disagree{most}"
 
 
 def require(command: str, *packages: str) -> None:

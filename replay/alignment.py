@@ -159,7 +159,7 @@ class Row(Struct, frozen=True, eq=False, kw_only=True):
     def standing(self) -> Standing:
         if self.regrouped:
             return "together"
-        if self.difference is None or self.difference.departs:
+        if self.difference is None or self.difference.diverges:
             return "apart"
         return "together" if self.difference.same else "open"
 
@@ -244,7 +244,7 @@ def agreed_tools(*offered: Iterable[Tool]) -> tuple[Tool, ...]:
 
 
 LONG = 3
-"""Rows together after which any departure is over."""
+"""Rows together after which any divergence is over."""
 
 Standing: TypeAlias = Literal["together", "apart", "open"]
 """How two runs stand to each other in a row; `open` where comparing cannot tell."""

@@ -1,6 +1,6 @@
 """How the engine says no: one base, one child per thing a user can do about it.
 
-Expected outcomes (a miss, a departure, no score, no price) are values, never exceptions.
+Expected outcomes (a miss, a divergence, no score, no price) are values, never exceptions.
 Every error carries a sentence for a person and, where there is one, the next thing to try.
 """
 

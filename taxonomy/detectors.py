@@ -1,4 +1,4 @@
-"""The oracles of `replay` that need judgement: what tells a bad answer, or a run that went wrong?
+"""The detectors of `replay` that need judgement: what tells a bad answer, or a run that went wrong?
 
 A rule: the answer is put in the place of the recorded one, the trace ends there, and the rule that
 found the failure reads it again. Only rules that need nothing of what came back later can answer
@@ -97,7 +97,7 @@ def _shown(finding: Finding) -> Shown:
 
 
 def detector_at(trace: Trace, findings: Iterable[Finding], step: int | None) -> Detector | None:
-    """The oracle of what was found at a step, None where no rule found anything there."""
+    """The detector of what was found at a step, None where no rule found anything there."""
     here = [found for found in findings if found.step == step]
     direct = [found for found in here if _shown(found) == "answer"]
     for found in (*direct, *here):

@@ -182,10 +182,10 @@ does in fewer than half, and the test holds; `inconclusive`: it does, and the te
 `unknown`: control does not, or most answers of an arm cannot be judged."""
 
 Effect: TypeAlias = Literal["broke", "changed", "held", "inconclusive", "unknown"]
-"""Where control departs in at most half of its answers that can be compared: `broke`: the edited
+"""Where control diverges in at most half of its answers that can be compared: `broke`: the edited
 arm does in more than half, and the test holds; `inconclusive`: it does, and the test does not hold;
 `changed`: in at most half, though more often, and the test holds; `held`: the rest. `unknown`:
-control departs, or nothing can be compared."""
+control diverges, or nothing can be compared."""
 
 Arms: TypeAlias = tuple[int, int, int, int]
 """Control's hits, of how many; the edited arm's hits, of how many."""
@@ -213,7 +213,7 @@ def ruling_of(arms: Arms) -> Ruling:
 
 @lru_cache(maxsize=4096)
 def effect_of(arms: Arms) -> Effect:
-    """What became of a step that went well, by the counts of the answers that depart."""
+    """What became of a step that went well, by the counts of the answers that diverge."""
     control, control_n, edited, edited_n = arms
     if not control_n or not edited_n or 2 * control > control_n:
         return "unknown"
@@ -274,7 +274,7 @@ def judged(row: StepResult) -> Judged:
 
 
 class Held(NamedTuple):
-    """What became of a healthy step: how often each arm departs there. `flawed` answers of the
+    """What became of a healthy step: how often each arm diverges there. `flawed` answers of the
     edited arm are wrong whatever was meant; `own` is its test where something can be said."""
 
     effect: Effect
@@ -296,8 +296,8 @@ def held(row: StepResult) -> Held:
     if not control.decided or not edited.decided:
         whose = "control" if not control.decided else "the edited arm"
         return Held("unknown", control, edited, flawed, f"no answer of {whose} can be compared")
-    if control.departs_mostly:
+    if control.diverges_mostly:
         return Held("unknown", control, edited, flawed, "control arm itself mostly diverges here")
-    arms = control.departs, control.decided, edited.departs, edited.decided
+    arms = control.diverges, control.decided, edited.diverges, edited.decided
     own = own_test(arms, effect_of, "broke")
     return Held(effect_of(arms), control, edited, flawed, own=own)

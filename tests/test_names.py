@@ -49,7 +49,7 @@ OLD_MODULES = frozenset(
 )
 
 TO_GO = {
-    "replay/": frozenset({"CannotAsk", "_together", "mostly", "together"}),
+    "replay/": frozenset({"CannotAsk", "_together", "together"}),
     "taxonomy/": frozenset(
         {"_belief", "_inquiry", "_together", "_worked_out", "inquiry", "mostly"}
     ),

@@ -39,7 +39,7 @@ class Given(Struct, frozen=True, kw_only=True):
 
 
 class ArmRow(Struct, frozen=True, kw_only=True):
-    """A step in one arm. `answers` are its different ones: first what it does mostly, departing or
+    """A step in one arm. `answers` are its different ones: first what it does mostly, diverging or
     not, then the others by how often they came. `counts` holds them against the recording."""
 
     answers: tuple[Given, ...]
@@ -172,10 +172,10 @@ def _arm(replies: Sequence[Reply]) -> ArmRow | None:
     for reply in replies:
         groups.setdefault(_identity(reply.action), []).append(reply)
     found = against_recording(replies)
-    mostly = found.departs_mostly
+    mostly = found.diverges_mostly
 
     def order(group: list[Reply]) -> tuple[bool, int]:
-        return group[0].against.departs != mostly, -len(group)
+        return group[0].against.diverges != mostly, -len(group)
 
     return ArmRow(
         answers=tuple(_given(group) for group in sorted(groups.values(), key=order)),
@@ -247,10 +247,10 @@ def phrase(arm: ArmRow | None) -> str:
 
 def tally(arm: ArmRow | None) -> str:
     """How many of several samples do as most do, and how many other answers stand behind those
-    that depart: `7/8 +1`. "" of one sample, and where none can be compared."""
+    that diverge: `7/8 +1`. "" of one sample, and where none can be compared."""
     if arm is None or arm.counts.total <= 1 or not arm.counts.decided:
         return ""
-    found, departing = arm.counts, arm.usual.same is False
-    times = found.departs if departing else found.decided - found.departs
-    others = len(arm.answers) - 1 if departing else 0
+    found, diverging = arm.counts, arm.usual.same is False
+    times = found.diverges if diverging else found.decided - found.diverges
+    others = len(arm.answers) - 1 if diverging else 0
     return f"{times}/{found.decided}{f' +{others}' if others else ''}"

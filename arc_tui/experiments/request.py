@@ -163,9 +163,9 @@ class CostEstimate(Struct, frozen=True, eq=False, kw_only=True):
 
 def at_most(estimate: Estimate) -> str:
     """How many calls it may come to where samples disagree, "" where to no more."""
-    if estimate.most_calls <= estimate.calls:
+    if estimate.max_calls <= estimate.calls:
         return ""
-    return f", at most {format.count(estimate.most_calls, 'call')} where inconclusive"
+    return f", at most {format.count(estimate.max_calls, 'call')} where inconclusive"
 
 
 def asking_price(models: tuple[str, ...], estimate: Estimate) -> str:

@@ -338,9 +338,9 @@ def cost(estimate: Estimate) -> str:
     if estimate.usd is None:
         return "price unknown"
     expected = f"about {usd(estimate.usd)}"
-    if estimate.most_usd is None or estimate.most_calls <= estimate.calls:
+    if estimate.max_usd is None or estimate.max_calls <= estimate.calls:
         return expected
-    return f"{expected}, at most {usd(estimate.most_usd)}"
+    return f"{expected}, at most {usd(estimate.max_usd)}"
 
 
 def steps_named(steps: Iterable[int]) -> str:

@@ -6,11 +6,11 @@ answers, so that noise is not taken for a culprit however long one looks. Counts
 (an expected outcome). The method is that of Bayesian change points; asking next where the expected
 entropy of the posterior is least makes it a noisy bisection.
 
-`Counts` holds the samples so far and reads the model off them. `mostly` is the same question for a
-single version: of one sample or two, their own word where they agree, which is a look. Of more, yes
-where the share of met ones is above a bound with a probability of .95, no where it is below with as
-much, and else nobody can tell; for the bound of a half three of three are enough, seven of eight,
-and fourteen of twenty.
+`Counts` holds the samples so far and reads the model off them. `is_majority` is the same question
+for a single version: of one sample or two, their own word where they agree, which is a look. Of
+more, yes where the share of met ones is above a bound with a probability of .95, no where it is
+below with as much, and else nobody can tell; for the bound of a half three of three are enough,
+seven of eight, and fourteen of twenty.
 """
 
 from __future__ import annotations
@@ -325,7 +325,7 @@ HALF = 0.5
 _CELLS = 512
 
 
-def mostly(met: int, n: int, bound: float = HALF) -> bool | None:
+def is_majority(met: int, n: int, bound: float = HALF) -> bool | None:
     """Is it met, by `met` of `n` samples? None where they leave it open, or there are none."""
     if n <= LOOK:
         return None if not n or 0 < met < n else met == n

@@ -25,7 +25,7 @@ from replay.bisection.rounds import (
     Why,
 )
 from replay.bisection.search import search
-from replay.bisection.trials import Asked, Version
+from replay.bisection.trials import SampledVersions, Version
 from replay.edit.changes import Edit
 from replay.errors import ModelRefused
 
@@ -55,8 +55,8 @@ class Ended(Struct, Generic[R], frozen=True, kw_only=True):
 Going = Generator[Progress, None, Ended[R]]
 
 
-def bisect(asked: Asked, versions: int, settings: Settings = USUAL) -> Going[Found]:
-    """Find the first bad of the versions 0 to `versions` - 1 of `asked`.
+def bisect(trials: SampledVersions, versions: int, settings: Settings = USUAL) -> Going[Found]:
+    """Find the first bad of the versions 0 to `versions` - 1 of `trials`.
 
     Raises OfflineMiss where an answer is not stored and none may be asked for, Stopped.
     """
@@ -65,11 +65,11 @@ def bisect(asked: Asked, versions: int, settings: Settings = USUAL) -> Going[Fou
     def placed(wanted: Round) -> _NumberedRound:
         return _NumberedRound(wanted.why, wanted.wishes, everyone)
 
-    return (yield from _SearchState(asked, placed).run(search(versions, settings)))
+    return (yield from _SearchState(trials, placed).run(search(versions, settings)))
 
 
 def bisect_hunks(
-    asked: Asked,
+    trials: SampledVersions,
     old: str,
     parts: Sequence[Hunk],
     edit: Callable[[Chosen, str], Edit | None],
@@ -77,21 +77,21 @@ def bisect_hunks(
 ) -> Going[Culprits]:
     """Find the hunks that break it; `edit` makes an edit of the old text with some of them.
 
-    Versions are added to `asked` as they are wanted. Raises as `bisect`, and BadEdit.
+    Versions are added to `trials` as they are wanted. Raises as `bisect`, and BadEdit.
     """
     numbers: dict[Chosen, int] = {}
 
     def number(chosen: Chosen) -> int:
         if chosen not in numbers:
             made = edit(chosen, applied(old, parts, chosen))
-            numbers[chosen] = asked.add(Version(name=spelled(chosen, len(parts)), edit=made))
+            numbers[chosen] = trials.add(Version(name=spelled(chosen, len(parts)), edit=made))
         return numbers[chosen]
 
     def placed(wanted: HunkRound) -> _NumberedRound:
         wishes = tuple(SampleRequest(number(wish.chosen), wish.sample) for wish in wanted.wishes)
         return _NumberedRound(wanted.why, wishes, tuple(number(each) for each in wanted.texts))
 
-    return (yield from _SearchState(asked, placed).run(search_hunks(len(parts), settings)))
+    return (yield from _SearchState(trials, placed).run(search_hunks(len(parts), settings)))
 
 
 def spelled(chosen: Chosen, many: int) -> str:
@@ -122,8 +122,8 @@ W = TypeVar("W", Round, HunkRound)
 class _SearchState(Generic[W]):
     """The counts of a search under way. Another set of versions begins to count afresh."""
 
-    def __init__(self, asked: Asked, placed: Callable[[W], _NumberedRound]) -> None:
-        self._asked = asked
+    def __init__(self, trials: SampledVersions, placed: Callable[[W], _NumberedRound]) -> None:
+        self._trials = trials
         self._placed: Callable[[W], _NumberedRound] = placed
         self._versions: tuple[int, ...] = ()
         self._tally = Tally(0)
@@ -138,7 +138,7 @@ class _SearchState(Generic[W]):
                 placed = self._placed(wanted)
                 yield self._progress(placed)
                 try:
-                    outcomes = self._asked.outcomes(placed.wishes)
+                    outcomes = self._trials.outcomes(placed.wishes)
                 except ModelRefused as refused:
                     self._refused = str(refused)
                     wanted = under_way.throw(Spent())

@@ -64,9 +64,9 @@ class HunkSampleRequest(NamedTuple):
 
 
 class Part(Struct, frozen=True, kw_only=True):
-    """One search: over the first hunks of `order`, beside `kept`; what it came to."""
+    """One search: over the first hunks of `order`, beside `base`; what it came to."""
 
-    kept: Chosen
+    base: Chosen
     order: tuple[int, ...]
     found: Found
 
@@ -102,46 +102,46 @@ def search_hunks(many: int, settings: Settings = USUAL) -> HunkSteps:
     """Find the hunks, of so many, that break it. Yields samples wanted, is sent their outcomes."""
     taken: dict[Chosen, int] = {}
     parts: list[Part] = []
-    kept: Chosen = frozenset()
+    base: Chosen = frozenset()
     order = tuple(range(many))
     while True:
-        part = yield from _searched(kept, order, _left(settings, parts), taken)
+        part = yield from _searched(base, order, _left(settings, parts), taken)
         parts.append(part)
         if part.found.status != "found" or part.found.first_bad is None:
-            return _culprits(kept, parts)
+            return _culprits(base, parts)
         place = part.found.first_bad - 1
-        kept |= {order[place]}
+        base |= {order[place]}
         order = order[:place]
         if not order:
-            return _culprits(kept, parts, enough=True)
-        alone = yield from _alone(kept, _left(settings, parts), taken)
+            return _culprits(base, parts, enough=True)
+        alone = yield from _alone(base, _left(settings, parts), taken)
         parts.append(alone)
         if alone.found.status == "found":
-            return _culprits(kept, parts, enough=True)
+            return _culprits(base, parts, enough=True)
 
 
 def _left(settings: Settings, parts: Sequence[Part]) -> Settings:
     """The settings with the samples that are left."""
     spent = sum(part.found.samples + part.found.more for part in parts)
-    return structs.replace(settings, most=settings.most - spent)
+    return structs.replace(settings, max_samples=settings.max_samples - spent)
 
 
 def _searched(
-    kept: Chosen, order: tuple[int, ...], settings: Settings, taken: dict[Chosen, int]
+    base: Chosen, order: tuple[int, ...], settings: Settings, taken: dict[Chosen, int]
 ) -> Generator[HunkRound, Sequence[Outcome], Part]:
-    """A search over `kept` with none, one, two … of the hunks of `order`."""
-    texts = [kept.union(order[:count]) for count in range(len(order) + 1)]
+    """A search over `base` with none, one, two … of the hunks of `order`."""
+    texts = [base.union(order[:count]) for count in range(len(order) + 1)]
     found = yield from _translated(texts, settings, taken)
-    return Part(kept=kept, order=order, found=found)
+    return Part(base=base, order=order, found=found)
 
 
 def _alone(
-    kept: Chosen, settings: Settings, taken: dict[Chosen, int]
+    base: Chosen, settings: Settings, taken: dict[Chosen, int]
 ) -> Generator[HunkRound, Sequence[Outcome], Part]:
     """Are these hunks enough, without any other?"""
     checkless = structs.replace(settings, check=False)
-    found = yield from _translated([frozenset(), kept], checkless, taken)
-    return Part(kept=frozenset(), order=tuple(sorted(kept)), found=found)
+    found = yield from _translated([frozenset(), base], checkless, taken)
+    return Part(base=frozenset(), order=tuple(sorted(base)), found=found)
 
 
 def _translated(
@@ -170,8 +170,8 @@ def _fresh(chosen: Chosen, taken: dict[Chosen, int]) -> HunkSampleRequest:
     return HunkSampleRequest(chosen, sample)
 
 
-def _culprits(kept: Chosen, parts: Sequence[Part], *, enough: bool = False) -> Culprits:
-    return Culprits(hunks=tuple(sorted(kept)), enough=enough, parts=tuple(parts))
+def _culprits(base: Chosen, parts: Sequence[Part], *, enough: bool = False) -> Culprits:
+    return Culprits(hunks=tuple(sorted(base)), enough=enough, parts=tuple(parts))
 
 
 BEFORE, AFTER = 0.1, 0.8

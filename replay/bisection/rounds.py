@@ -41,11 +41,11 @@ Steps: TypeAlias = Generator[Round, Sequence[Outcome]]
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """`most` samples before a search gives up, `at_once` in one round, `sure` the confidence."""
+    """A search ends after `max_samples`, or once it reaches `confidence`; a round has `at_once`."""
 
-    most: int = 500
+    max_samples: int = 500
     at_once: int = 4
-    sure: float = SURE
+    confidence: float = SURE
     check: bool = True
 
 

@@ -1,9 +1,9 @@
-"""At which step did it go wrong? One question a step, of as few steps as the oracle allows.
+"""At which step did it go wrong? One question a step, of as few steps as the detector allows.
 
-An oracle whose answer, once bad, stays bad may be asked by halves: both ends first (without a good
+A detector whose answer, once bad, stays bad may be asked by halves: both ends first (without a good
 and a bad one there is no boundary), then the middle of what is left, then a few steps far from the
 boundary, which must agree with it. Where they do not, the order was no order, the search says so
-and asks every step. Any other oracle is asked every step to begin with. Like `search` it is a
+and asks every step. Any other detector is asked every step to begin with. Like `search` it is a
 generator of wishes and asks nobody: the same answers lead it the same way.
 """
 
@@ -15,10 +15,10 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 Bad: TypeAlias = bool | None
-"""Has it gone wrong by this step? None where that cannot be told (censored)."""
+"""Has it gone wrong by this step? None where that cannot be known (censored)."""
 
 Status: TypeAlias = Literal["found", "none", "non-monotone", "censored", "budget"]
-"""`none`: it is bad at no step that was asked. `non-monotone`: an oracle that was to stay bad did
+"""`none`: it is bad at no step that was asked. `non-monotone`: a detector that was to stay bad did
 not, and every step was asked. `censored`: no step gave an answer. `budget`: the questions ran
 out."""
 
@@ -30,26 +30,26 @@ class Located(Struct, frozen=True, kw_only=True):
     """What the questions came to.
 
     `first_bad` is the first step known to be bad, None where none is. `among` are the steps that
-    may be the first bad one: itself, and those just before it that gave no answer. `asked` are the
-    answers in step order; `scanned` tells that every step was asked.
+    may be the first bad one: itself, and those just before it that gave no answer. `answers` are in
+    step order; `scanned` tells that every step was evaluated.
     """
 
     status: Status
     first_bad: int | None
     among: tuple[int, ...]
-    asked: tuple[tuple[int, Bad], ...]
+    answers: tuple[tuple[int, Bad], ...]
     scanned: bool
 
 
 Asking: TypeAlias = Generator[int, Bad, Located]
 
 
-def locate(steps: Sequence[int], *, monotone: bool, most: int | None = None) -> Asking:
+def locate(steps: Sequence[int], *, monotone: bool, max_steps: int | None = None) -> Asking:
     """Find the first bad of these steps (ascending). Yields a step to ask, is sent its answer.
 
-    At most `most` steps are asked, None for all that it takes.
+    At most `max_steps` steps are asked, None for all that it takes.
     """
-    under_way = _Locating(steps, most)
+    under_way = _Locating(steps, max_steps)
     try:
         located = yield from under_way.by_halves() if monotone else under_way.all()
     except _Spent:
@@ -64,9 +64,9 @@ class _Spent(Exception):
 class _Locating:
     """The answers so far, by the place of their step."""
 
-    def __init__(self, steps: Sequence[int], most: int | None) -> None:
+    def __init__(self, steps: Sequence[int], max_steps: int | None) -> None:
         self._steps = tuple(steps)
-        self._most = len(self._steps) if most is None else most
+        self._max_steps = len(self._steps) if max_steps is None else max_steps
         self._known: dict[int, Bad] = {}
 
     # --- the two ways
@@ -95,7 +95,7 @@ class _Locating:
         for place in places:
             if place in self._known:
                 continue
-            if len(self._known) >= self._most:
+            if len(self._known) >= self._max_steps:
                 raise _Spent
             self._known[place] = yield self._steps[place]
 
@@ -125,21 +125,21 @@ class _Locating:
 
     def _is_boundary(self) -> bool:
         """Does no good answer follow a bad one?"""
-        told = [bad for _, bad in sorted(self._known.items()) if bad is not None]
-        return told == sorted(told)
+        known = [bad for _, bad in sorted(self._known.items()) if bad is not None]
+        return known == sorted(known)
 
     def located(self, status: Status) -> Located:
         """The answers as they are; `found` becomes what they allow to say."""
         places = sorted(self._known)
-        told = [place for place in places if self._known[place] is not None]
-        first = next((place for place in told if self._known[place]), None)
+        known = [place for place in places if self._known[place] is not None]
+        first = next((place for place in known if self._known[place]), None)
         if status == "found":
-            status = "found" if first is not None else "none" if told else "censored"
+            status = "found" if first is not None else "none" if known else "censored"
         return Located(
             status=status,
             first_bad=None if first is None else self._steps[first],
             among=() if first is None else self._among(first),
-            asked=tuple((self._steps[place], self._known[place]) for place in places),
+            answers=tuple((self._steps[place], self._known[place]) for place in places),
             scanned=len(places) == len(self._steps),
         )
 

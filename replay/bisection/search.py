@@ -1,6 +1,6 @@
 """Which samples are wanted next, and when is enough known?
 
-First both ends, once: without them nothing can be told. Then the samples that tell most, until one
+First both ends, once: without them nothing can be known. Then the samples that tell most, until one
 place of the change is likely; that nothing changed is one of the answers, and where it may be, the
 ends are sampled until they differ or do not. Then fresh samples of both sides of the boundary must
 say the same, and samples far from it that there is no other. They count for the place too, which in
@@ -63,13 +63,13 @@ class Asking:
         self.counts = counts
         self.settings = settings
 
-    def sure(self, shares: Iterable[float]) -> bool:
+    def is_confident(self, shares: Iterable[float]) -> bool:
         """Are these shares of what is likely enough together?"""
-        return math.fsum(shares) >= self.settings.sure
+        return math.fsum(shares) >= self.settings.confidence
 
     def ask(self, why: Why, versions: Sequence[int]) -> Steps:
         """One round: a fresh sample of each. Raises Spent where none is left to ask for."""
-        left = min(len(versions), self.settings.most - self.counts.samples)
+        left = min(len(versions), self.settings.max_samples - self.counts.samples)
         if left <= 0:
             raise Spent
         wishes = tuple(self.counts.next_sample(version) for version in versions[:left])
@@ -96,7 +96,7 @@ class Asking:
         for level in levels:
             yield from self.fill(why, (better, worse), level)
             likely = self.counts.likely_worse(better, worse)
-            if self.sure([likely]) or self.sure([1 - likely]):
+            if self.is_confident([likely]) or self.is_confident([1 - likely]):
                 break
         return likely
 
@@ -133,22 +133,22 @@ def others(tally: Tally, boundary: int | None, mute: Collection[int] = ()) -> Ot
 
     `mute` versions gave nothing to judge and are passed over.
     """
-    told = [version for version in range(len(tally)) if version not in mute]
-    place = len(told) if boundary is None else sum(version < boundary for version in told)
-    running = _Running([(tally.bad[version], tally.n[version]) for version in told])
-    ratios, changes, misfits = 0.0, [0.0] * (len(told) + 1), set[int]()
+    judged = [version for version in range(len(tally)) if version not in mute]
+    place = len(judged) if boundary is None else sum(version < boundary for version in judged)
+    running = _Running([(tally.bad[version], tally.n[version]) for version in judged])
+    ratios, changes, misfits = 0.0, [0.0] * (len(judged) + 1), set[int]()
     for first, end, ratio in running.stretches(place):
         ratios += ratio
         changes[first] += ratio
         changes[end] -= ratio
         if end == first + 1 and ratio > MISFIT:
-            misfits.add(told[first])
+            misfits.add(judged[first])
     apart = [0.0] * len(tally)
-    for version, share in zip(told, accumulate(changes), strict=False):
+    for version, share in zip(judged, accumulate(changes), strict=False):
         apart[version] = share / ratios if ratios else 0.0
         if apart[version] > SUSPECT:
             misfits.add(version)
-    odds = ratios / _histories(len(told), found=boundary is not None)
+    odds = ratios / _histories(len(judged), found=boundary is not None)
     return Others(odds, apart, tuple(sorted(misfits)))
 
 
@@ -251,8 +251,8 @@ class _Search:
     def __init__(self, versions: int, settings: Settings) -> None:
         self.counts = Counts(versions)
         self.asking = Asking(self.counts, settings)
-        self.sure, self.check = settings.sure, settings.check
-        self.enough = min(ROUGH, self.sure) if self.check else self.sure
+        self.confidence, self.check = settings.confidence, settings.check
+        self.enough = min(ROUGH, self.confidence) if self.check else self.confidence
         self.doubted = True
         self.again: _Again | None = None
         self.beside = Others()
@@ -262,7 +262,7 @@ class _Search:
         try:
             status = yield from self._status()
         except Spent:
-            status = "found" if self.counts.confidence() >= self.sure else "budget"
+            status = "found" if self.counts.confidence() >= self.confidence else "budget"
         if status == "found" or (status == "budget" and self.looked):
             self.beside = self._others("found")
             status = "non-monotone" if self.beside.likely >= SEVERAL else status
@@ -294,10 +294,10 @@ class _Search:
             if status == "found" and (again is None or not again.confirmed):
                 if again is None:
                     yield from self._ask_again()
-                elif self.enough >= self.sure:
+                elif self.enough >= self.confidence:
                     return status
                 else:
-                    self.enough, self.again = self.sure, None
+                    self.enough, self.again = self.confidence, None
                 continue
             self.beside = self._others(status)
             if self.beside.likely >= SEVERAL:
@@ -307,10 +307,10 @@ class _Search:
                 yield from asking.fill("all", counts.usable(), ALL)
             elif spots := self._spots(status):
                 yield from asking.ask("far from it", spots)
-            elif status == "no change" or counts.confidence() >= self.sure:
+            elif status == "no change" or counts.confidence() >= self.confidence:
                 return status
             else:
-                self.enough = self.sure
+                self.enough = self.confidence
 
     def _narrowed(self) -> Generator[Round, Sequence[Outcome], Ended]:
         """Sample until one place is likely enough, or plainly none is."""
@@ -318,13 +318,13 @@ class _Search:
         while True:
             likely = posterior(counts.tally)
             share = counts.confidence()
-            if share >= self.enough and (counts.worse() or share >= self.sure):
+            if share >= self.enough and (counts.worse() or share >= self.confidence):
                 return "found" if counts.worse() else "reversed"
-            if asking.sure(likely[:1]) and not self.doubted:
+            if asking.is_confident(likely[:1]) and not self.doubted:
                 return "no change"
             if self.doubted and self._may_be_alike(likely[0]):
                 worse = yield from asking.separate("any change?", 0, last, SIDES)
-                if not asking.sure([worse]) and not asking.sure([1 - worse]):
+                if not asking.is_confident([worse]) and not asking.is_confident([1 - worse]):
                     return "no change"
                 self.doubted = False
             many, mute = asking.settings.at_once, counts.mute()
@@ -335,9 +335,9 @@ class _Search:
         """Is it time to ask the ends whether there is anything to find? They are alike where
         nothing changed, and where it broke and was mended."""
         if self.counts.samples < PATIENCE:
-            return self.asking.sure([unchanged])
+            return self.asking.is_confident([unchanged])
         alike = unchanged * (1 + self._others("no change").odds)
-        return alike / (alike + 1 - unchanged) > 1 - self.sure
+        return alike / (alike + 1 - unchanged) > 1 - self.confidence
 
     # --- the checks
 
@@ -357,7 +357,7 @@ class _Search:
         finally:
             fresh, counts.tally = counts.tally, kept + counts.tally
         seen = (counts.seen(fresh)[before], counts.seen(fresh)[after])
-        self.again = _Again(among, seen, self.asking.sure([worse]))
+        self.again = _Again(among, seen, self.asking.is_confident([worse]))
 
     def _others(self, status: Status) -> Others:
         """How likely there are other boundaries beside the one that is likeliest."""

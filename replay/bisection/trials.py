@@ -70,7 +70,7 @@ def first_reasons(found: Iterable[tuple[int, str | None]]) -> dict[int, str]:
     return reasons
 
 
-class Asked(Protocol):
+class SampledVersions(Protocol):
     """Versions whose samples can be had: answers at one step (`Trials`), whole runs (`Rollouts`).
 
     `name` says by whose word a sample is bad.
@@ -105,7 +105,7 @@ class Asked(Protocol):
 
 @runtime_checkable
 class Considers(Protocol):
-    """An oracle that asks somebody itself: told of all the answers it will be shown, it asks about
+    """A detector that asks somebody itself: told of all the answers it will be shown, it asks about
     them at once. Raises OfflineMiss where it may not ask, ModelRefused where that declines."""
 
     def consider(self, actions: Sequence[Action]) -> None: ...
@@ -131,14 +131,14 @@ class Trials:
     def __init__(
         self,
         trace: Trace,
-        oracle: Detector,
+        detector: Detector,
         model: Cached,
         versions: Iterable[Version] = (),
         *,
         range: int = 0,
     ) -> None:
         """Raises BadEdit where a version does not apply there, CannotAsk where none could."""
-        self.oracle = oracle
+        self.detector = detector
         self.model = model
         self.versions: list[Version] = []
         self.given: list[Given] = []
@@ -152,11 +152,11 @@ class Trials:
     @property
     def name(self) -> str:
         """By whose word an answer is bad."""
-        return self.oracle.name
+        return self.detector.name
 
     def add(self, version: Version) -> int:
         """One more version; its number. Raises as the constructor does."""
-        planned = _planned(self._trace, self.oracle.step, version, self.model.name)
+        planned = _planned(self._trace, self.detector.step, version, self.model.name)
         self.fidelity = planned.edited.sent.fidelity(planned.step.ask.fidelity)
         self._arms.append(planned.edited)
         self.versions.append(version)
@@ -208,9 +208,9 @@ class Trials:
         return [each for each in given if each is not None]
 
     def _consider(self, actions: Iterable[Action | None]) -> None:
-        if isinstance(self.oracle, Considers):
+        if isinstance(self.detector, Considers):
             whole = [each for each in actions if each is not None and each.cut is None]
-            self.oracle.consider(whole)
+            self.detector.consider(whole)
 
     def _judged(
         self, wish: SampleRequest, outcome: Answered | RequestRefused, did: Action | None
@@ -224,8 +224,8 @@ class Trials:
                 key=None,
                 why=str(outcome),
             )
-        bad = None if did.cut is not None else self.oracle.shows(did)
-        unknown = f"{self.oracle.name}: inconclusive" if bad is None else None
+        bad = None if did.cut is not None else self.detector.shows(did)
+        unknown = f"{self.detector.name}: inconclusive" if bad is None else None
         return Given(
             version=wish.version,
             sample=wish.sample,

@@ -90,7 +90,7 @@ class Difference(Struct, frozen=True, kw_only=True):
     unclear: str | None = None
 
     @property
-    def departs(self) -> bool:
+    def diverges(self) -> bool:
         return self.same is False
 
     @property

@@ -120,15 +120,15 @@ class FreeRun(Struct, frozen=True, eq=False, kw_only=True):
         return tuple(each.action.phrase for each in self.steps if each.action is not None)
 
     @property
-    def departure(self) -> int | None:
+    def divergence(self) -> int | None:
         """The recorded step at which it first acted otherwise, None where it did not."""
         return next(
-            (e.step for e in self.steps if e.against is not None and e.against.departs), None
+            (e.step for e in self.steps if e.against is not None and e.against.diverges), None
         )
 
     @property
     def left(self) -> int | None:
-        """The recorded step at which it left the road: it departed, or nobody can tell."""
+        """The recorded step at which it left the recording: it diverged, or that is unknown."""
         found = (e.step for e in self.steps if e.against is not None and not e.against.same)
         return next(found, None)
 

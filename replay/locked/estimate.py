@@ -30,7 +30,7 @@ class Estimate(Struct, frozen=True, kw_only=True):
     """What a replay would ask and cost, before it asks anything.
 
     `stored` calls are already answered and cost nothing. Figures cover the other `calls`, the
-    samples that are asked at first; `most_calls` and `most_usd` would be reached if every step had
+    samples that are asked at first; `max_calls` and `max_usd` would be reached if every step had
     to be asked to the last level. `by_size` of the calls had no recorded tokens. `usd` None: no
     price is known for the model.
     """
@@ -41,8 +41,8 @@ class Estimate(Struct, frozen=True, kw_only=True):
     output_tokens: int
     by_size: int = 0
     usd: float | None = None
-    most_calls: int = 0
-    most_usd: float | None = None
+    max_calls: int = 0
+    max_usd: float | None = None
 
 
 class _Call(NamedTuple):
@@ -68,7 +68,7 @@ def estimate(
     planned = plans(trace, edit, models.control.name, steps, edited_model=models.edited.name)
     open_plans = [plan for plan in planned if plan.refusal is None]
     first, stored = _calls(open_plans, models, sampling, sampling.first)
-    most, _ = _calls(open_plans, models, sampling, sampling.last)
+    ceiling, _ = _calls(open_plans, models, sampling, sampling.last)
     return Estimate(
         calls=len(first),
         stored=stored,
@@ -76,8 +76,8 @@ def estimate(
         output_tokens=sum(call.usage.output_tokens or 0 for call in first),
         by_size=sum(call.by_size for call in first),
         usd=_sum(first),
-        most_calls=len(most),
-        most_usd=_sum(most),
+        max_calls=len(ceiling),
+        max_usd=_sum(ceiling),
     )
 
 
@@ -146,14 +146,14 @@ def _usage(step: Step, arm: Arm) -> Usage:
     usage = step.ask.usage
     if usage is not None and _counted(step):
         return Usage(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens)
-    said = step.ask.response.message
+    response = step.ask.response.message
     return Usage(
         input_tokens=len(digests.encode(arm.sent.body())) // 4 + 1,
-        output_tokens=len(digests.encode(said.body if said is not None else "")) // 4 + 1,
+        output_tokens=len(digests.encode(response.body if response is not None else "")) // 4 + 1,
     )
 
 
-NO_CALLS = Estimate(calls=0, stored=0, input_tokens=0, output_tokens=0, usd=0.0, most_usd=0.0)
+NO_CALLS = Estimate(calls=0, stored=0, input_tokens=0, output_tokens=0, usd=0.0, max_usd=0.0)
 
 
 def total_estimate(parts: Iterable[Estimate]) -> Estimate:
@@ -170,6 +170,6 @@ def total_estimate(parts: Iterable[Estimate]) -> Estimate:
         output_tokens=sum(each.output_tokens for each in found),
         by_size=sum(each.by_size for each in found),
         usd=usd,
-        most_calls=calls,
-        most_usd=usd,
+        max_calls=calls,
+        max_usd=usd,
     )

@@ -63,7 +63,7 @@ class Row:
         models: Models,
         sampling: Sampling,
         rules: Rules,
-        oracle: Detector | None = None,
+        detector: Detector | None = None,
     ) -> None:
         self.plan = plan
         self.models = models
@@ -71,7 +71,8 @@ class Row:
         self.finished = plan.refusal is not None
         self.touched = not plan.edited.sent.asks_as(plan.control.sent)
         self._level = sampling.first(plan.step.index)
-        self._oracle = oracle if oracle is not None and oracle.step == plan.step.index else None
+        is_here = detector is not None and detector.step == plan.step.index
+        self._detector = detector if is_here else None
         self._edit = edit
         self._rules = rules
         self._replies: dict[Side, dict[int, Reply]] = {"control": {}, "edited": {}}
@@ -97,13 +98,13 @@ class Row:
             if side not in self._refused and place not in self._replies[side]
         ]
 
-    def take(self, asked: Missing, outcome: Answered | RequestRefused) -> None:
+    def take(self, missing: Missing, outcome: Answered | RequestRefused) -> None:
         """What came of one sample. A refused request is not asked again: it would be refused."""
         self._result = None
         if isinstance(outcome, RequestRefused):
-            self._refused[asked.side] = str(outcome)
+            self._refused[missing.side] = str(outcome)
         else:
-            self._replies[asked.side][asked.place] = self._reply(asked.side, outcome)
+            self._replies[missing.side][missing.place] = self._reply(missing.side, outcome)
 
     def end(self, why: ModelRefused) -> None:
         """Nothing more will come, whatever is missing."""
@@ -122,11 +123,11 @@ class Row:
     def _is_open(self, tests: int) -> bool:
         result = self.result()
         test = step_test(result)
-        broken = break_test(result) if self._oracle is not None else None
+        broken = break_test(result) if self._detector is not None else None
         if test is None:
             return False
         control, edited = test.control, test.edited
-        counts = (control.departs, control.decided, edited.departs, edited.decided)
+        counts = (control.diverges, control.decided, edited.diverges, edited.decided)
         return is_open(*counts, tests) or (broken is not None and is_open(*broken.counts, 1))
 
     def result(self) -> StepResult:
@@ -145,7 +146,7 @@ class Row:
         both = bool(control and edited)
         return structs.replace(
             self._empty,
-            oracle=self._oracle.name if self._oracle is not None else None,
+            detector=self._detector.name if self._detector is not None else None,
             control=control,
             edited=edited,
             between=self._compared(control[0].action, edited[0].action) if both else None,
@@ -185,10 +186,10 @@ class Row:
 
     def _reply(self, side: Side, answer: Answered) -> Reply:
         """The reply in an answer; samples that are word for word alike are looked at once."""
-        said = side, digests.pack([answer.body["content"], answer.body.get("stop_reason")])
-        if said not in self._alike:
-            self._alike[said] = self._read(side, answer)
-        known = self._alike[said]
+        content = side, digests.pack([answer.body["content"], answer.body.get("stop_reason")])
+        if content not in self._alike:
+            self._alike[content] = self._read(side, answer)
+        known = self._alike[content]
         return known if known.key == answer.key else structs.replace(known, key=answer.key)
 
     def _read(self, side: Side, answer: Answered) -> Reply:
@@ -201,7 +202,7 @@ class Row:
             key=answer.key,
             action=given,
             against=self._compared(self._empty.recorded, given),
-            shows=self._oracle.shows(given) if self._oracle is not None else None,
+            shows=self._detector.shows(given) if self._detector is not None else None,
             flaws=action.flaws(offered, arm.request.tools or ()),
         )
 

@@ -149,12 +149,12 @@ def replay(
     sampling: Sampling = AUTO,
     steps: Collection[int] | None = None,
     rules: Rules = PLAIN,
-    oracle: Detector | None = None,
+    detector: Detector | None = None,
 ) -> Generator[StepResult]:
     """Ask the steps of a trace again (all, or those of `steps`), control beside the edit.
 
     A step is yielded whenever more of it is known: a later value takes the place of an earlier
-    one. `oracle` tells which answers at its step still show the failure. The edit is tried on
+    one. `detector` tells which answers at its step still show the failure. The edit is tried on
     every step before the first is asked. A request that the model declines gives its arm a
     sentence; a model that declines altogether ends the replay with one. Closing the iterator stops
     it; what was answered is kept, and asked for by nobody again.
@@ -163,7 +163,7 @@ def replay(
     answer is not stored and none may be asked for.
     """
     planned = plans(trace, edit, models.control.name, steps, edited_model=models.edited.name)
-    rows = [Row(plan, edit, models, sampling, rules, oracle) for plan in planned]
+    rows = [Row(plan, edit, models, sampling, rules, detector) for plan in planned]
     yield from (row.result() for row in rows if row.finished)
     waiting = [row for row in rows if not row.finished]
     in_turn = sampling.schedule == "cheap"
@@ -177,17 +177,17 @@ def replay(
 
 
 def run_again(
-    kept: Core, trace: Trace, edit: Edit | None, models: Models, *, least: int = 0
+    saved: Core, trace: Trace, edit: Edit | None, models: Models, *, least: int = 0
 ) -> Core:
     """The replay that a result tells of, under its terms: of each step as many samples as it has,
     and at the least so many. Raises OfflineMiss where one cannot be had."""
-    counts = {row.step: max(len(row.control), len(row.edited), least) for row in kept.rows}
-    sampling = Sampling(levels=kept.levels, range=kept.range, counts=counts)
-    rules = Rules(kept.paths)
-    going = replay(trace, edit, models, sampling=sampling, steps=kept.steps, rules=rules)
+    counts = {row.step: max(len(row.control), len(row.edited), least) for row in saved.rows}
+    sampling = Sampling(levels=saved.levels, range=saved.range, counts=counts)
+    rules = Rules(saved.paths)
+    going = replay(trace, edit, models, sampling=sampling, steps=saved.steps, rules=rules)
     found = {result.step: result for result in going}
     return core(
-        trace, edit, models, found.values(), sampling=sampling, steps=kept.steps, rules=rules
+        trace, edit, models, found.values(), sampling=sampling, steps=saved.steps, rules=rules
     )
 
 
@@ -245,13 +245,13 @@ class Lane:
         sampling: Sampling = AUTO,
         steps: Collection[int] | None = None,
         rules: Rules = PLAIN,
-        oracle: Detector | None = None,
+        detector: Detector | None = None,
     ) -> None:
         planned = plans(trace, edit, models.control.name, steps, edited_model=models.edited.name)
         self.trace = trace
         self.miss: OfflineMiss | None = None
         self._in_turn = sampling.schedule == "cheap"
-        self._rows = [Row(plan, edit, models, sampling, rules, oracle) for plan in planned]
+        self._rows = [Row(plan, edit, models, sampling, rules, detector) for plan in planned]
         self._refused = [row.result() for row in self._rows if row.finished]
         self._tests = sum(row.touched for row in self._open)
         again = len(self._rows) > 1 or sampling.levels[-1] > 1
@@ -288,13 +288,13 @@ class Lane:
         """The rows that are asked now."""
         return self._open[:1] if self._in_turn else self._open
 
-    def take(self, asked: Missing, outcome: Outcome) -> Iterator[StepResult]:
+    def take(self, missing: Missing, outcome: Outcome) -> Iterator[StepResult]:
         """What came of one sample; with the last of a level, what is known of its steps."""
         self._under_way -= 1
         if isinstance(outcome, OfflineMiss):
             self.miss = self.miss or outcome
         else:
-            asked.row.take(asked, outcome)
+            missing.row.take(missing, outcome)
         if self._under_way or self._wanted or self.miss is not None:
             return
         yield from self._advance()

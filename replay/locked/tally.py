@@ -20,7 +20,7 @@ class Reply(Struct, frozen=True, eq=False, kw_only=True):
 
     `beside` compares it with the first whole answer of control, where another model is asked than
     was recorded; None elsewhere, and for that answer itself. `shows` tells at the break whether
-    the answer still shows the failure, as the oracle sees it. `flaws` say what is wrong with it
+    the answer still shows the failure, as the detector sees it. `flaws` say what is wrong with it
     whatever was meant: a tool that is not offered, a required argument left out.
     """
 
@@ -41,7 +41,7 @@ class StepResult(Struct, frozen=True, eq=False, kw_only=True):
     declined; `edited_refused` why only the edited arm has none; `lacks` why an arm lacks samples
     though it has some; `declined` that an arm could not be asked though the other could, or that
     the model declined it; `ended` that nothing more was asked, and why: another run goes on there.
-    `oracle` names who judged whether the replies show the failure, None where nobody did.
+    `detector` names who judged whether the replies show the failure, None where nobody did.
     """
 
     step: int
@@ -50,7 +50,7 @@ class StepResult(Struct, frozen=True, eq=False, kw_only=True):
     recorded_model: str | None
     recorded: Action
     fidelity: Fidelity
-    oracle: str | None = None
+    detector: str | None = None
     losses: tuple[str, ...] = ()
     touched: bool = False
     control: tuple[Reply, ...] = ()
@@ -76,39 +76,39 @@ def same_model(name: str, other: str) -> bool:
 
 class Counts(Struct, frozen=True, kw_only=True):
     """Samples of an arm by what comparing says. `reworded` ones only speak, in other words:
-    they do not depart, and what the words mean is not known."""
+    they do not diverge, and what the words mean is not known."""
 
     repeats: int = 0
     reworded: int = 0
-    departs: int = 0
+    diverges: int = 0
     unclear: int = 0
 
     @property
     def decided(self) -> int:
-        return self.repeats + self.reworded + self.departs
+        return self.repeats + self.reworded + self.diverges
 
     @property
     def total(self) -> int:
         return self.decided + self.unclear
 
     @property
-    def departs_mostly(self) -> bool:
-        return 2 * self.departs > self.decided
+    def diverges_mostly(self) -> bool:
+        return 2 * self.diverges > self.decided
 
     @property
     def rewords_mostly(self) -> bool:
         return 2 * self.reworded > self.decided
 
     @property
-    def departure(self) -> Rate:
-        """How often it departs, of the samples that can be compared."""
-        return rate(self.departs, self.decided)
+    def divergence(self) -> Rate:
+        """How often it diverges, of the samples that can be compared."""
+        return rate(self.diverges, self.decided)
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(
             repeats=self.repeats + other.repeats,
             reworded=self.reworded + other.reworded,
-            departs=self.departs + other.departs,
+            diverges=self.diverges + other.diverges,
             unclear=self.unclear + other.unclear,
         )
 
@@ -116,8 +116,8 @@ class Counts(Struct, frozen=True, kw_only=True):
 class StepTest(Struct, frozen=True, kw_only=True):
     """Both arms of a step against its basis.
 
-    `p` is Fisher's, two-sided, over the departures; `likely` is the posterior probability that the
-    departure rates differ by half or more.
+    `p` is Fisher's, two-sided, over the divergences; `likely` is the posterior probability that the
+    divergence rates differ by half or more.
     """
 
     step: int
@@ -130,10 +130,10 @@ class StepTest(Struct, frozen=True, kw_only=True):
 class BreakTest(Struct, frozen=True, kw_only=True):
     """Both arms at the break: how many answers still show the failure, of those that can be told.
 
-    `oracle` says by whose word; `p` is Fisher's, two-sided.
+    `detector` says by whose word; `p` is Fisher's, two-sided.
     """
 
-    oracle: str
+    detector: str
     control: int
     control_n: int
     edited: int
@@ -159,19 +159,19 @@ class BreakTest(Struct, frozen=True, kw_only=True):
 
 
 RECORDED = "the recorded action"
-"""The oracle where no other is: what repeats the recording shows its failure."""
+"""The detector where no other is: what repeats the recording shows its failure."""
 
 
 def break_test(row: StepResult) -> BreakTest | None:
     """The test of the break step, None without answers of both arms.
 
-    Without an oracle an answer shows the failure where it repeats the recorded action.
+    Without a detector an answer shows the failure where it repeats the recorded action.
     """
     if not row.control or not row.edited:
         return None
     control, edited = _shown(row, row.control), _shown(row, row.edited)
     return BreakTest(
-        oracle=row.oracle or RECORDED,
+        detector=row.detector or RECORDED,
         control=sum(control),
         control_n=len(control),
         edited=sum(edited),
@@ -181,7 +181,7 @@ def break_test(row: StepResult) -> BreakTest | None:
 
 def _shown(row: StepResult, replies: Iterable[Reply]) -> list[bool]:
     """By answer that can be told: does it show the failure?"""
-    if row.oracle is not None:
+    if row.detector is not None:
         return [each.shows for each in replies if each.shows is not None]
     return [each.against.same for each in replies if each.against.same is not None]
 
@@ -192,7 +192,7 @@ def counts(differences: Iterable[Difference]) -> Counts:
     return Counts(
         repeats=sum(each.same is True for each in found),
         reworded=sum(each.reworded for each in found),
-        departs=sum(each.departs for each in found),
+        diverges=sum(each.diverges for each in found),
         unclear=sum(each.same is None and not each.reworded for each in found),
     )
 
@@ -207,7 +207,7 @@ def step_test(row: StepResult) -> StepTest | None:
     if not row.touched or not row.control or not row.edited:
         return None
     control, edited = _arm(row, row.control), _arm(row, row.edited)
-    pair = (control.departs, control.decided, edited.departs, edited.decided)
+    pair = (control.diverges, control.decided, edited.diverges, edited.decided)
     return StepTest(
         step=row.step,
         control=control,
@@ -246,13 +246,13 @@ class Judge(Struct, frozen=True):
     effects: set[int]
     break_step: int | None
     broken: BreakTest | None
-    departs: int | None
+    diverges: int | None
     look: bool
 
     def mark(self, row: StepResult) -> Mark | None:
         """What the edit did to a step, None where both arms were not asked.
 
-        Nothing past the departure is fixed: the edited agent would not have been there.
+        Nothing past the divergence is fixed: the edited agent would not have been there.
         """
         if not row.control or not row.edited or row.between is None:
             return None
@@ -261,7 +261,7 @@ class Judge(Struct, frozen=True):
             return "same"
         if _mostly_flawed(row.edited) and not any(reply.flaws for reply in row.control):
             return "broke"
-        past = self.departs is not None and row.step > self.departs
+        past = self.diverges is not None and row.step > self.diverges
         if row.step == self.break_step and not past and self.fixes:
             return "fixed"
         return self._looked(row) if self.look else self._tested(test)
@@ -271,7 +271,7 @@ class Judge(Struct, frozen=True):
         assert row.between is not None
         if row.between.same:
             return "same"
-        return "changed" if row.between.departs else "unclear"
+        return "changed" if row.between.diverges else "unclear"
 
     def _tested(self, test: StepTest) -> Mark:
         """By the samples: what is beyond chance, and what they exclude."""

@@ -1,4 +1,4 @@
-"""What may be said of a locked replay, and nothing beyond it.
+"""What can be said of a locked replay, and nothing beyond it.
 
 Every clause of the sentence follows from a fact, and none says how a run would end.
 """
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Collateral(Struct, frozen=True, kw_only=True):
-    """How many steps the edit left and how, up to its first departure."""
+    """How many steps the edit left and how, up to its first divergence."""
 
     fixed: int = 0
     broke: int = 0
@@ -61,14 +61,14 @@ class Verdict(Struct, frozen=True, kw_only=True):
     """Everything a replay lets one say.
 
     `model` is the name to show. `samples` is the largest number an arm got at a step; 1 makes a
-    `look`. The first departures are step numbers, None for none; where `rebased`, the edit's is
+    `look`. The first divergences are step numbers, None for none; where `rebased`, the edit's is
     from control's first answer, for the recorded model is not the one that was asked. `edited` and
     what depends on it are None without an edit. `tests` holds by step what both arms did,
     `effects` the steps at which they differ beyond chance (Fisher's test, Holm over the tests);
-    `effect_step` is the first. `noise` is how often control itself departs from the recording, or
+    `effect_step` is the first. `noise` is how often control itself diverges from the recording, or
     from its own first answer. `at_break_test` counts the answers at the break that still show the
     failure, and says by whose word. `marks` says by step what the edit did. `dimmed` steps come
-    after the first departure of the edited arm: their history is not one it would have had.
+    after the first divergence of the edited arm: their history is not one it would have had.
 
     `weakest` is the lowest fidelity of a request that was asked, with its `reasons`, `masked` the
     values of those requests that nobody saw; `losses` is what no request could be sent with.
@@ -79,9 +79,9 @@ class Verdict(Struct, frozen=True, kw_only=True):
     model: str
     samples: int
     control: Match
-    control_departs: int | None = None
+    control_diverges: int | None = None
     edited: Match | None = None
-    edited_departs: int | None = None
+    edited_diverges: int | None = None
     edited_model: str | None = None
     rebased: bool = False
     tests: Mapping[int, StepTest] = {}
@@ -124,31 +124,33 @@ def summary(
     recording is malformed: no prompt answers that. `masked` counts masked values by step.
     """
     rows = sorted(results, key=lambda row: row.step)
-    asked = [row for row in rows if row.control]
-    edited = [row for row in asked if row.edited]
+    replayed = [row for row in rows if row.control]
+    edited = [row for row in replayed if row.edited]
     tests = {test.step: test for row in edited if (test := step_test(row)) is not None}
-    samples = max((max(len(row.control), len(row.edited)) for row in asked), default=0)
+    samples = max((max(len(row.control), len(row.edited)) for row in replayed), default=0)
     effects = holm({step: test.p for step, test in tests.items()}) if samples > 1 else set()
-    rebased = any(row.rebased for row in asked)
-    departs = _left(edited, tests) if rebased else _first_departure(_edited(edited))
+    rebased = any(row.rebased for row in replayed)
+    diverges = _left(edited, tests) if rebased else _first_divergence(_edited(edited))
     broken = next((break_test(row) for row in edited if row.step == break_step), None)
-    judge = Judge(tests, effects, break_step, broken, departs, samples <= 1)
+    judge = Judge(tests, effects, break_step, broken, diverges, samples <= 1)
     marks = {row.step: each for row in edited if (each := judge.mark(row)) is not None}
-    dimmed = {row.step for row in rows if departs is not None and row.step > departs}
-    weakest = max((row.fidelity for row in asked), key=lambda each: each.level.rank, default=None)
+    dimmed = {row.step for row in rows if diverges is not None and row.step > diverges}
+    weakest = max(
+        (row.fidelity for row in replayed), key=lambda each: each.level.rank, default=None
+    )
     facts = Verdict(
         sentence="",
         model=label(rows[0].model) if rows else "",
         samples=samples,
-        control=_match(row.control for row in asked),
-        control_departs=_first_departure((row, row.control) for row in asked),
+        control=_match(row.control for row in replayed),
+        control_diverges=_first_divergence((row, row.control) for row in replayed),
         edited=_match(row.edited for row in edited) if edited else None,
-        edited_departs=departs,
+        edited_diverges=diverges,
         edited_model=label(edited_model) if edited_model is not None else None,
         rebased=rebased,
         tests=tests,
         effects=tuple(sorted(effects)),
-        noise=_noise(asked),
+        noise=_noise(replayed),
         break_step=break_step,
         at_break=judge.at_break(edited) if edited else None,
         at_break_test=broken,
@@ -157,18 +159,18 @@ def summary(
         dimmed=tuple(sorted(dimmed)),
         weakest=weakest.level if weakest is not None else None,
         reasons=weakest.reasons if weakest is not None else (),
-        masked=sum(masked.get(row.step, 0) for row in asked),
-        losses=tuple(dict.fromkeys(loss for row in asked for loss in row.losses)),
+        masked=sum(masked.get(row.step, 0) for row in replayed),
+        losses=tuple(dict.fromkeys(loss for row in replayed for loss in row.losses)),
         notices=(*_refusals(rows), *([notice] if notice else [])),
     )
     if not edited:
         facts = structs.replace(facts, collateral=None)
-    return structs.replace(facts, sentence=sentence(facts, rows), basis=basis(facts, asked))
+    return structs.replace(facts, sentence=sentence(facts, rows), basis=basis(facts, replayed))
 
 
-def _first_departure(arms: Iterable[tuple[StepResult, Sequence[Reply]]]) -> int | None:
+def _first_divergence(arms: Iterable[tuple[StepResult, Sequence[Reply]]]) -> int | None:
     return next(
-        (row.step for row, replies in arms if against_recording(replies).departs_mostly), None
+        (row.step for row, replies in arms if against_recording(replies).diverges_mostly), None
     )
 
 
@@ -177,9 +179,9 @@ def _edited(rows: Iterable[StepResult]) -> Iterator[tuple[StepResult, Sequence[R
 
 
 def _left(rows: Sequence[StepResult], tests: Mapping[int, StepTest]) -> int | None:
-    """The first step at which the edit mostly departs from control's first answer."""
+    """The first step at which the edit mostly diverges from control's first answer."""
     steps = (row.step for row in rows if row.step in tests)
-    return next((step for step in steps if tests[step].edited.departs_mostly), None)
+    return next((step for step in steps if tests[step].edited.diverges_mostly), None)
 
 
 def _match(arms: Iterable[Sequence[Reply]]) -> Match:
@@ -187,7 +189,8 @@ def _match(arms: Iterable[Sequence[Reply]]) -> Match:
     found = [against_recording(replies) for replies in arms]
     reworded = sum(each.rewords_mostly for each in found)
     repeated = sum(
-        bool(each.decided) and not each.rewords_mostly and not each.departs_mostly for each in found
+        bool(each.decided) and not each.rewords_mostly and not each.diverges_mostly
+        for each in found
     )
     return Match(
         repeated=repeated,
@@ -198,12 +201,12 @@ def _match(arms: Iterable[Sequence[Reply]]) -> Match:
 
 
 def _noise(rows: Iterable[StepResult]) -> Rate:
-    """How often control departs from what an edit is held against."""
+    """How often control diverges from what an edit is held against."""
     every = Counts()
     for row in rows:
         replies = [each.beside for each in row.control if each.beside is not None]
         every += counts(replies) if row.rebased else against_recording(row.control)
-    return every.departure
+    return every.divergence
 
 
 def _collateral(marks: Iterable[Mark]) -> Collateral:
@@ -261,13 +264,13 @@ def basis(facts: Verdict, rows: Sequence[StepResult]) -> tuple[str, ...]:
     if facts.look:
         return ()
     numbers = sorted({len(row.control) for row in rows if row.control})
-    most = f"{numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else f"{numbers[0]}"
+    span = f"{numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else f"{numbers[0]}"
     first = " against control's first sample" if facts.rebased else ""
     noise = f"noise floor{first} {percent(facts.noise)}"
     if not facts.tests:
-        return (f"{most} samples per step", noise)
+        return (f"{span} samples per step", noise)
     steps = f"{len(facts.tests)} step{'' if len(facts.tests) == 1 else 's'}"
-    method = f"{most} samples per arm, Fisher's exact test, Holm over {steps}"
+    method = f"{span} samples per arm, Fisher's exact test, Holm over {steps}"
     return (f"{_significance(facts)} ({method})", noise)
 
 
@@ -279,7 +282,7 @@ def _significance(facts: Verdict) -> str:
     if reached:
         found = f"significant divergence at step {', '.join(reached)}"
     elif past:
-        found += f" up to step {facts.edited_departs}"
+        found += f" up to step {facts.edited_diverges}"
     if past:
         found += f"; after divergence, not counted: step {', '.join(past)}"
     return found
@@ -287,19 +290,19 @@ def _significance(facts: Verdict) -> str:
 
 def _of_control(facts: Verdict, rows: dict[int, StepResult]) -> str:
     match = facts.control
-    said = f"Control matches {match.repeated} of {match.of} steps"
+    clause = f"Control matches {match.repeated} of {match.of} steps"
     if match.reworded:
-        said += f", {match.reworded} reworded"
+        clause += f", {match.reworded} reworded"
     if match.unclear:
-        said += f", {match.unclear} not comparable"
-    if facts.edited is None and facts.control_departs is not None:
-        how = _departure(rows[facts.control_departs], "control")
-        said += f"; it first diverges at step {facts.control_departs}: {how}"
-    return said
+        clause += f", {match.unclear} not comparable"
+    if facts.edited is None and facts.control_diverges is not None:
+        how = _divergence(rows[facts.control_diverges], "control")
+        clause += f"; it first diverges at step {facts.control_diverges}: {how}"
+    return clause
 
 
 def _of_edit(facts: Verdict, rows: dict[int, StepResult]) -> str:
-    step = facts.edited_departs
+    step = facts.edited_diverges
     basis = " from control's first sample" if facts.rebased else ""
     if step is None:
         reworded = facts.edited.reworded if facts.edited is not None else 0
@@ -307,31 +310,31 @@ def _of_edit(facts: Verdict, rows: dict[int, StepResult]) -> str:
         words = f"; {reworded} step{plural} reworded" if reworded else ""
         return f"The edit does not diverge{basis}{words}"
     row = rows[step]
-    said = f"The edit first diverges{basis} at step {step}: {_change(facts, row)}"
+    clause = f"The edit first diverges{basis} at step {step}: {_change(facts, row)}"
     if step == facts.break_step and facts.at_break_test is not None and not facts.look:
-        return said  # the clause on the break counts how the arms differ here
-    said += _against_control(facts, step)
-    if facts.rebased or facts.control_departs is None or facts.control_departs > step:
-        return said
-    if facts.control_departs < step:
-        return f"{said}; control already diverges at step {facts.control_departs}"
+        return clause  # the clause on the break counts how the arms differ here
+    clause += _against_control(facts, step)
+    if facts.rebased or facts.control_diverges is None or facts.control_diverges > step:
+        return clause
+    if facts.control_diverges < step:
+        return f"{clause}; control already diverges at step {facts.control_diverges}"
     alike = row.between is not None and row.between.same
-    return f"{said}, as does control" if alike else f"{said}; control diverges there too"
+    return f"{clause}, as does control" if alike else f"{clause}; control diverges there too"
 
 
 def _change(facts: Verdict, row: StepResult) -> str:
     """From what to what the edit diverges, by its first sample that does."""
     if not facts.rebased:
-        return _departure(row, "edited")
+        return _divergence(row, "edited")
     found = (each.beside for each in row.edited if each.beside is not None)
-    return next((each.brief for each in found if each.departs), "another action")
+    return next((each.brief for each in found if each.diverges), "another action")
 
 
-def _departure(row: StepResult, side: str) -> str:
+def _divergence(row: StepResult, side: str) -> str:
     """What an arm does instead, by its first sample that diverges."""
     replies = row.control if side == "control" else row.edited
-    departing = (each.against for each in replies if each.against.departs)
-    found: Difference | None = next(departing, None)
+    diverging = (each.against for each in replies if each.against.diverges)
+    found: Difference | None = next(diverging, None)
     return found.brief if found is not None else "another action"
 
 
@@ -341,18 +344,18 @@ def _against_control(facts: Verdict, step: int) -> str:
     if facts.look or test is None:
         return ""
     ours, theirs = test.edited, test.control
-    seen = f" in {ours.departs}/{ours.decided} edited, {theirs.departs}/{theirs.decided} control"
+    seen = f" in {ours.diverges}/{ours.decided} edited, {theirs.diverges}/{theirs.decided} control"
     return seen if step in facts.effects else f"{seen}, not significant"
 
 
 def _of_break(facts: Verdict) -> list[str]:
     """What became of the failure at the break, and which detector decided."""
-    at, departs, test = facts.break_step, facts.edited_departs, facts.at_break_test
-    where = "" if at == departs else f" at step {at}"
-    if test is None or test.oracle == RECORDED:
+    at, diverges, test = facts.break_step, facts.edited_diverges, facts.at_break_test
+    where = "" if at == diverges else f" at step {at}"
+    if test is None or test.detector == RECORDED:
         failure = f"recorded action{where} repeated"
     else:
-        failure = f"failure{where} ({test.oracle})"
+        failure = f"failure{where} ({test.detector})"
     failure += _counts(facts)
     match facts.at_break:
         case None:
@@ -360,14 +363,14 @@ def _of_break(facts: Verdict) -> list[str]:
         case "absent":
             return [f"{_absent(facts)}: {failure}"]
         case "present":
-            said = f"not fixed: {failure}"
+            clause = f"not fixed: {failure}"
         case "reworded":
-            said = f"inconclusive: text{where or ' at the break'} reworded"
+            clause = f"inconclusive: text{where or ' at the break'} reworded"
         case "absent in control":
             return [f"inconclusive, absent in control too: {failure}"]
         case "unknown":
             return [f"break{where} not evaluated"]
-    return [f"{said}, after divergence" if _is_past(facts) else said]
+    return [f"{clause}, after divergence" if _is_past(facts) else clause]
 
 
 def _absent(facts: Verdict) -> str:
@@ -381,8 +384,8 @@ def _absent(facts: Verdict) -> str:
 
 def _is_past(facts: Verdict) -> bool:
     """Does the edited arm leave the recording before the break?"""
-    at, departs = facts.break_step, facts.edited_departs
-    return at is not None and departs is not None and departs < at
+    at, diverges = facts.break_step, facts.edited_diverges
+    return at is not None and diverges is not None and diverges < at
 
 
 def _counts(facts: Verdict) -> str:

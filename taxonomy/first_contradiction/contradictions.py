@@ -30,7 +30,7 @@ from taxonomy.rules.rule import Against, RuleContext
 
 
 class Answer(Struct, frozen=True, kw_only=True):
-    """What an oracle says of one step. `bad` None where it cannot tell; `phrase` says why, or what
+    """What a detector says of one step. `bad` None where it cannot tell; `phrase` says why, or what
     was found, in a few words. `evidence` are the words and values that contradict each other.
 
     `bad_of` of `n` trials were bad where it tried several times, `lost` others gave no answer.
@@ -46,7 +46,7 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 
 class StepDetector(Protocol):
-    """An oracle over the steps of a run.
+    """A detector over the steps of a run.
 
     `name` stands beside every figure of it. `monotone` says that once bad it stays bad, so that it
     may be asked by halves; `calls` how many answers of a model a question takes, at the most.
@@ -120,7 +120,7 @@ def _again(case: RuleContext) -> Iterator[Contradiction]:
 
 
 class ContradictionDetector:
-    """As `StepOracle`: does a step contradict what had been shown?
+    """As `StepDetector`: does a step contradict what had been shown?
 
     That some step up to one does stays so, once it is; but every step is read anyway, so all are
     looked at and none is asked.

@@ -24,7 +24,7 @@ from taxonomy.findings import Evidence
 from taxonomy.first_contradiction.contradictions import Contradiction
 from taxonomy.rules.rule import RuleContext
 
-MOST = 4
+MAX_FACTS = 4
 """Facts of one question, unless the user names one."""
 
 
@@ -56,7 +56,9 @@ class Fact(Struct, frozen=True, kw_only=True):
         )
 
 
-def chosen(case: RuleContext, found: Iterable[Contradiction], most: int = MOST) -> tuple[Fact, ...]:
+def chosen(
+    case: RuleContext, found: Iterable[Contradiction], max_facts: int = MAX_FACTS
+) -> tuple[Fact, ...]:
     """The facts a run hangs on, the weightiest first."""
     records = Records(case.reading)
     hanging = DependentValues(case.reading, records, found)
@@ -67,7 +69,7 @@ def chosen(case: RuleContext, found: Iterable[Contradiction], most: int = MOST) 
         if (weight := hanging.weight(thing, field, history)) > 0
     ]
     weighed.sort(key=lambda each: each[:2])
-    return tuple(fact for _, _, fact in weighed[:most])
+    return tuple(fact for _, _, fact in weighed[:max_facts])
 
 
 def fact_named(case: RuleContext, question: str, world: str) -> Fact:
@@ -89,18 +91,18 @@ def fact_named(case: RuleContext, question: str, world: str) -> Fact:
     raise NotFound("field in the results of a step", world, hint=hint)
 
 
-def agrees(said: str, value: Json) -> bool:
+def agrees(answer: str, value: Json) -> bool:
     """Is what the model says the world's value: the same number, moment, state or words?"""
     shown = bare_text(value)
-    if fold(said).strip(" .#\"'") == fold(shown):
+    if fold(answer).strip(" .#\"'") == fold(shown):
         return True
-    mine, worlds = next(moments(said), None), next(moments(shown), None)
+    mine, worlds = next(moments(answer), None), next(moments(shown), None)
     if mine is not None and worlds is not None:
         return _overlap(mine, worlds)
-    digits = number(fold(said))
+    digits = number(fold(answer))
     if digits is not None:
         return digits == number(fold(shown))
-    states = STATUS_GROUPS.get(fold(said)), STATUS_GROUPS.get(fold(shown))
+    states = STATUS_GROUPS.get(fold(answer)), STATUS_GROUPS.get(fold(shown))
     return states[0] is not None and states[0] == states[1]
 
 
@@ -155,8 +157,8 @@ class DependentValues:
         for turn in reading.turns:
             passed = [(p, leaf) for act in turn.acts for p, leaf in leaves(act.span.arguments)]
             words = {word.strip(".,:;!?$€£\"'()") for word in turn.said.split()}
-            said = {word for word in words if len(word) >= _SHORTEST} | day_keys(turn.said)
-            for value in {bare_text(leaf) for _, leaf in passed} | said:
+            mentioned = {word for word in words if len(word) >= _SHORTEST} | day_keys(turn.said)
+            for value in {bare_text(leaf) for _, leaf in passed} | mentioned:
                 self._used[value].append(turn.index)
             for act in turn.acts:
                 if mutates(act.span) is not False:

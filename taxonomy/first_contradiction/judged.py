@@ -34,9 +34,9 @@ AT_ONCE = 8
 
 
 class JudgeScoreDetector:
-    """As `StepOracle`: does the judge score the step under a half? `judge` None judges by rule.
+    """As `StepDetector`: does the judge score the step under a half? `judge` None judges by rule.
 
-    `by` names the set its scores belong to. At most `most` steps are asked, None for all.
+    `by` names the set its scores belong to. At most `max_steps` steps are asked, None for all.
     """
 
     monotone = False
@@ -48,48 +48,50 @@ class JudgeScoreDetector:
         *,
         goals: Sequence[Goal] = (),
         scores: Sequence[SourceScore] = (),
-        most: int | None = None,
+        max_steps: int | None = None,
     ) -> None:
         self.judge = judge
         name, version = DEMO, RULE_VERSION
         self._known: dict[int, Judged] = {}
-        self._inquiries: dict[int, JudgeRequest] = {}
+        self._requests: dict[int, JudgeRequest] = {}
         self.unasked: Mapping[int, str] = {}
         if judge is None:
-            said = {each.step: each for each in rule_judged(trace, "step")}
-            self._known = {step: each for step, each in said.items() if step is not None}
+            scores_by_step = {each.step: each for each in rule_judged(trace, "step")}
+            self._known = {step: each for step, each in scores_by_step.items() if step is not None}
         else:
             name, version = judge.name, RUBRICS["step"].version
-            asked = list(judge_requests(trace, RUBRICS["step"], name, goals=goals, scores=scores))
-            self._inquiries = {e.places[0].step: e for e in asked if isinstance(e, JudgeRequest)}
-            unasked = [each for each in asked if isinstance(each, Unasked)]
+            requests = list(
+                judge_requests(trace, RUBRICS["step"], name, goals=goals, scores=scores)
+            )
+            self._requests = {e.places[0].step: e for e in requests if isinstance(e, JudgeRequest)}
+            unasked = [each for each in requests if isinstance(each, Unasked)]
             self.unasked = {each.step: each.why for each in unasked if each.step is not None}
         self.name = f"scored under {ACHIEVED_SCORE} by the judge {label(name)}"
         self.by = ScoreSet(mode="step", model=name, rubric=version).by
         self.calls = 0 if judge is None else 1
-        self.steps = tuple(sorted(self._known or self._inquiries))
-        self._askable = self.steps[:most]
+        self.steps = tuple(sorted(self._known or self._requests))
+        self._askable = self.steps[:max_steps]
 
     def at(self, step: int) -> Answer:
-        """As `StepOracle.at`. Raises OfflineMiss naming the step, ModelRefused, Stopped."""
+        """As `StepDetector.at`. Raises OfflineMiss naming the step, ModelRefused, Stopped."""
         if step not in self._known:
             self._ask(step)
-        said = self._known[step]
-        if said.value is None:
-            return Answer(step=step, bad=None, phrase=_silence(said))
-        bad = said.value < ACHIEVED_SCORE
-        because = _because(said)
+        score = self._known[step]
+        if score.value is None:
+            return Answer(step=step, bad=None, phrase=_silence(score))
+        bad = score.value < ACHIEVED_SCORE
+        because = _because(score)
         shown = Evidence(
             role="the judge says",
             text=because or "nothing more",
             step=step,
-            span=said.span,
-            place=f"scored {said.value:.2f}",
+            span=score.span,
+            place=f"scored {score.value:.2f}",
         )
         return Answer(
             step=step,
             bad=bad,
-            phrase=f"scored {said.value:.2f}{f': {because}' if because else ''}",
+            phrase=f"scored {score.value:.2f}{f': {because}' if because else ''}",
             evidence=(shown,) if bad else (),
         )
 
@@ -104,29 +106,29 @@ class JudgeScoreDetector:
         """What asking about every step costs. Asks nothing."""
         if self.judge is None:
             return NOTHING
-        return estimate_cost([self._inquiries[step] for step in self._askable], self.judge, 1)
+        return estimate_cost([self._requests[step] for step in self._askable], self.judge, 1)
 
     def _ask(self, step: int) -> None:
         """Ask about a step and those after it that nobody has asked about, together."""
         assert self.judge is not None
         ahead = [each for each in self._askable if each >= step and each not in self._known]
-        asked = (ahead or [step])[:AT_ONCE]
-        for place, said in judged_each([self._inquiries[e] for e in asked], self.judge, 1):
-            if said.missing:
+        batch = (ahead or [step])[:AT_ONCE]
+        for place, score in judged_each([self._requests[e] for e in batch], self.judge, 1):
+            if score.missing:
                 raise OfflineMiss(
-                    f"step {asked[place]}: no stored score of the judge {self.judge.name}",
+                    f"step {batch[place]}: no stored score of the judge {self.judge.name}",
                     "--live with a limit (--budget USD) asks for it; --judge demo judges by rule",
                 )
-            self._known[asked[place]] = said
+            self._known[batch[place]] = score
 
 
-def _silence(said: Judged) -> str:
-    return said.unasked or next(iter(said.refused), "no score")
+def _silence(score: Judged) -> str:
+    return score.unasked or next(iter(score.refused), "no score")
 
 
-def _because(said: Judged) -> str:
+def _because(score: Judged) -> str:
     """What speaks against the step, and the words that stand beside a band."""
-    return " · ".join(filter(None, map(_item, said.items)))
+    return " · ".join(filter(None, map(_item, score.items)))
 
 
 def _item(item: Item) -> str:

@@ -65,8 +65,8 @@ class Belief(Struct, frozen=True, rename={"source": "from"}):
 
 def words(abouts: Sequence[str]) -> str:
     """The question about facts, in the order of their keys."""
-    told = (" ".join(about.split())[:_ABOUT] for about in abouts)
-    lines = [f"{key}: {about}" for key, about in zip(keys(abouts), told, strict=True)]
+    texts = (" ".join(about.split())[:_ABOUT] for about in abouts)
+    lines = [f"{key}: {about}" for key, about in zip(keys(abouts), texts, strict=True)]
     return "\n".join([OPENING, _MANNERS, *lines])
 
 
@@ -77,7 +77,7 @@ def keys(abouts: Sequence[str]) -> tuple[str, ...]:
 
 def sent(request: Request, abouts: Sequence[str], model: str) -> Sent:
     """The request of a step with the question after it, as that model gets it."""
-    asked = Message(dialect="anthropic", body={"role": "user", "content": words(abouts)})
+    question = Message(dialect="anthropic", body={"role": "user", "content": words(abouts)})
     shape = {
         "type": "object",
         "properties": dict.fromkeys(keys(abouts), _PART),
@@ -85,15 +85,15 @@ def sent(request: Request, abouts: Sequence[str], model: str) -> Sent:
         "additionalProperties": False,
     }
     config = request.params.get("output_config")
-    kept = config if isinstance(config, dict) else {}
+    output = config if isinstance(config, dict) else {}
     params: dict[str, Any] = {
         **request.params,
         "max_tokens": _ANSWER_TOKENS,
-        "output_config": {**kept, "format": {"type": "json_schema", "schema": shape}},
+        "output_config": {**output, "format": {"type": "json_schema", "schema": shape}},
     }
     if request.tools:
         params["tool_choice"] = {"type": "none"}
-    probing = structs.replace(request, params=params, context=extend(request.context, [asked]))
+    probing = structs.replace(request, params=params, context=extend(request.context, [question]))
     return Converter(model).sent(probing)
 
 
@@ -123,7 +123,7 @@ class Held(Struct, frozen=True, kw_only=True):
 
 
 class BeliefDetector:
-    """As `StepOracle`: is what the model believes at a step what it had been shown?"""
+    """As `StepDetector`: is what the model believes at a step what it had been shown?"""
 
     monotone = False
     calls = 1
@@ -141,7 +141,7 @@ class BeliefDetector:
         self.steps = tuple(step for step in range(len(trace.steps)) if step not in self.unasked)
 
     def at(self, step: int) -> Answer:
-        """As `StepOracle.at`. Raises OfflineMiss naming the step, ModelRefused, Stopped."""
+        """As `StepDetector.at`. Raises OfflineMiss naming the step, ModelRefused, Stopped."""
         (outcome,) = self._outcomes([Ask(self.sent(step), 0)], step)
         held = self._held(step, outcome)
         if isinstance(held, str):
@@ -162,10 +162,10 @@ class BeliefDetector:
         (plan,) = plans(self._trace, fix, self.model.name, {step})
         both = self.sent(step), self.sent(step, plan)
         asks = [Ask(sent, sample) for sent in both for sample in range(1, samples + 1)]
-        told = [self._judged(step, outcome) for outcome in self._outcomes(asks, step)]
+        judged = [self._judged(step, outcome) for outcome in self._outcomes(asks, step)]
         control, edited = (
             arm([bad for bad, _ in part], next((why for bad, why in part if bad is None), None))
-            for part in (told[:samples], told[samples:])
+            for part in (judged[:samples], judged[samples:])
         )
         return control, edited
 
@@ -285,17 +285,18 @@ class DemoBeliefs:
     def complete(self, body: dict[str, Any], sample: int) -> dict[str, Any]:
         """Raises ModelRefused where no question about beliefs ends the request, and where its
         tools are not those of a shop."""
-        said, asked = _parted(body)
-        mind = Mind(said, Chance(said.fingerprint, sample))
+        rest, question = _parted(body)
+        mind = Mind(rest, Chance(rest.fingerprint, sample))
         if not mind.kit.is_shop():
             raise ModelRefused(
                 "the demo model believes only what a shop's tools showed it",
                 "ask the run's own model (--model NAME --live --budget USD)",
             )
-        facts = {key: _belief(mind, line) for key, line in _lines(asked)}
+        facts = {key: _belief(mind, line) for key, line in _lines(question)}
         content = [{"type": "text", "text": json.dumps(facts)}]
+        digest = digests.digest("belief", rest.fingerprint, question)
         return {
-            "id": f"msg_{digests.digest('belief', said.fingerprint, asked).partition(':')[2][:24]}",
+            "id": f"msg_{digest.partition(':')[2][:24]}",
             "type": "message",
             "role": "assistant",
             "model": self.name,
@@ -316,16 +317,16 @@ def _parted(body: dict[str, Any]) -> tuple[request.Asked, str]:
     *before, last = body["messages"]
     content = last["content"]
     blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
-    asked = next((b["text"] for b in blocks if str(b.get("text", "")).startswith(OPENING)), None)
-    if asked is None:
+    question = next((b["text"] for b in blocks if str(b.get("text", "")).startswith(OPENING)), None)
+    if question is None:
         raise ModelRefused("the demo model was asked for no belief")
-    left = [block for block in blocks if block.get("text") != asked]
-    kept = [*before, {**last, "content": left}] if left else before
-    return request.read({**body, "messages": kept}), asked
+    left = [block for block in blocks if block.get("text") != question]
+    others = [*before, {**last, "content": left}] if left else before
+    return request.read({**body, "messages": others}), question
 
 
-def _lines(asked: str) -> Iterator[tuple[str, str]]:
-    for match in _ANY.finditer(asked):
+def _lines(question: str) -> Iterator[tuple[str, str]]:
+    for match in _ANY.finditer(question):
         yield match[1], match[0]
 
 
@@ -376,16 +377,16 @@ NOTHING = Estimate(calls=0, stored=0, input_tokens=0, output_tokens=0, usd=0.0)
 _CHARACTERS_PER_TOKEN = 4
 
 
-def estimate_cost(trace: Trace, oracle: BeliefDetector) -> Estimate:
+def estimate_cost(trace: Trace, detector: BeliefDetector) -> Estimate:
     """One call a step that is not answered yet: the recorded tokens of its request and the
     question's, by size where none were recorded, and an answer a fact."""
-    open_ = [step for step in oracle.steps if not oracle.model.stored(oracle.sent(step), 0)]
-    usages = [_usage(trace, oracle, step) for step in open_]
-    costs = [price(usage, oracle.model.name) for usage in usages]
+    open_ = [step for step in detector.steps if not detector.model.stored(detector.sent(step), 0)]
+    usages = [_usage(trace, detector, step) for step in open_]
+    costs = [price(usage, detector.model.name) for usage in usages]
     known = [cost.usd for cost in costs if cost is not None]
     return Estimate(
         calls=len(open_),
-        stored=len(oracle.steps) - len(open_),
+        stored=len(detector.steps) - len(open_),
         input_tokens=sum(usage.input_tokens or 0 for usage in usages),
         output_tokens=sum(usage.output_tokens or 0 for usage in usages),
         by_size=len(open_),
@@ -393,13 +394,13 @@ def estimate_cost(trace: Trace, oracle: BeliefDetector) -> Estimate:
     )
 
 
-def _usage(trace: Trace, oracle: BeliefDetector, step: int) -> Usage:
-    body = oracle.sent(step).body()
+def _usage(trace: Trace, detector: BeliefDetector, step: int) -> Usage:
+    body = detector.sent(step).body()
     recorded = trace.steps[step].ask.usage
     known = recorded.input_tokens if recorded is not None else None
-    asked = len(digests.encode(body["messages"][-1])) // _CHARACTERS_PER_TOKEN
+    added = len(digests.encode(body["messages"][-1])) // _CHARACTERS_PER_TOKEN
     whole = len(digests.encode(body)) // _CHARACTERS_PER_TOKEN
     return Usage(
-        input_tokens=whole if known is None else known + asked,
-        output_tokens=ANSWER_TOKENS * len(oracle.facts),
+        input_tokens=whole if known is None else known + added,
+        output_tokens=ANSWER_TOKENS * len(detector.facts),
     )

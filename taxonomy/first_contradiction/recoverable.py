@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from replay.bisection.change_point import mostly
+from replay.bisection.change_point import is_majority
 from replay.bisection.trials import Ending, Rollout, Rollouts
 from replay.edit.changes import Edit, InjectConstraint
 from replay.free.recorded_results import BARE, Terms
@@ -26,7 +26,7 @@ from taxonomy.rules import rule_of
 
 
 class RecoverableDetector:
-    """As `StepOracle`: is the run lost, whatever the fix does from this step on?"""
+    """As `StepDetector`: is the run lost, whatever the fix does from this step on?"""
 
     monotone = True
     fresh = 1
@@ -42,7 +42,7 @@ class RecoverableDetector:
         terms: Terms = BARE,
     ) -> None:
         """Raises BadEdit where the fix does not apply, NotFound where the trace has no step."""
-        self.name = f"savable: {ending.name}"
+        self.name = f"recoverable: {ending.name}"
         self.model = model
         self.fix = fix
         self._samples = samples
@@ -58,17 +58,17 @@ class RecoverableDetector:
         }
 
     def at(self, step: int) -> Answer:
-        """As `StepOracle.at`. Raises OfflineMiss and ModelRefused as a free run does."""
+        """As `StepDetector.at`. Raises OfflineMiss and ModelRefused as a free run does."""
         found = list(self._rollouts.rollouts(self.fix, step, self._samples))
-        told = _arm_of(found)
-        saved = mostly(told.n - told.bad, told.n)
+        counts = _arm_of(found)
+        saved = is_majority(counts.n - counts.bad, counts.n)
         return Answer(
             step=step,
             bad=None if saved is None else not saved,
-            phrase=_phrase(told, found),
-            bad_of=told.bad,
-            n=told.n,
-            lost=told.lost,
+            phrase=_phrase(counts, found),
+            bad_of=counts.bad,
+            n=counts.n,
+            lost=counts.lost,
         )
 
     def trial(self, step: int, samples: int) -> tuple[Arm, Arm]:
@@ -80,12 +80,12 @@ class RecoverableDetector:
         return arms[0], arms[1]
 
 
-def _phrase(told: Arm, found: Sequence[Rollout]) -> str:
+def _phrase(counts: Arm, found: Sequence[Rollout]) -> str:
     why = next((each.why for each in found if each.bad is None and each.why), "")
-    if not told.n:
+    if not counts.n:
         return f"no run came far enough: {why}"
-    censored = f", {told.lost} censored" if told.lost else ""
-    return f"saved {told.n - told.bad} of {told.n}{censored}"
+    censored = f", {counts.lost} censored" if counts.lost else ""
+    return f"saved {counts.n - counts.bad} of {counts.n}{censored}"
 
 
 Status: TypeAlias = Literal["confirmed", "refuted", "inconclusive"]
@@ -106,7 +106,7 @@ class Arm(Struct, frozen=True, kw_only=True):
 
 
 class Trial(Struct, frozen=True, kw_only=True):
-    """A hypothesis tested at a step: control beside the fix. `by` names the oracle."""
+    """A hypothesis tested at a step: control beside the fix. `by` names the detector."""
 
     step: int
     by: str
@@ -136,8 +136,8 @@ class Trial(Struct, frozen=True, kw_only=True):
 def arm(shown: Sequence[bool | None], why: str | None = None) -> Arm:
     """The answers of an arm, as a detector judged them, and why the first that it could not judge
     could not be judged."""
-    told = [each for each in shown if each is not None]
-    return Arm(bad=sum(told), n=len(told), lost=len(shown) - len(told), why=why)
+    known = [each for each in shown if each is not None]
+    return Arm(bad=sum(known), n=len(known), lost=len(shown) - len(known), why=why)
 
 
 def _arm_of(runs: Sequence[Rollout]) -> Arm:
@@ -150,14 +150,14 @@ _AGREE = "What you say and do next must agree with it."
 
 def fix_of(trace: Trace, found: Contradiction) -> Edit:
     """The edit that tells the model at the step what it contradicts."""
-    return told_at(trace, found.step, _words(found))
+    return instruct_at(trace, found.step, _words(found))
 
 
-def told_at(trace: Trace, step: int, words: str) -> Edit:
-    """Something told in the system's name at a step of a run, in the thread of that step."""
+def instruct_at(trace: Trace, step: int, words: str) -> Edit:
+    """An instruction in the system's name at a step of a run, in the thread of that step."""
     thread = trace.steps[step].thread
     return Edit(
-        name=f"told at step {step}",
+        name=f"instruction at step {step}",
         changes=(InjectConstraint(words, step),),
         thread=thread if thread != trace.steps[0].thread else None,
     )
@@ -165,9 +165,10 @@ def told_at(trace: Trace, step: int, words: str) -> Edit:
 
 def reproached(found: Answer) -> str:
     """What a judge said against a step, as it can be told to the model that takes it again."""
-    said = " ".join(each.text.rstrip(".") for each in found.evidence)
+    reasons = " ".join(each.text.rstrip(".") for each in found.evidence)
     return (
-        f"A judge faults another answer that was given here: {said}. Give one without that fault."
+        f"A judge faults another answer that was given here: {reasons}."
+        " Give one without that fault."
     )
 
 

@@ -165,20 +165,20 @@ class Answers(Struct, frozen=True, kw_only=True):
 
 
 class RecordedPath(Struct, frozen=True, kw_only=True):
-    """The answers of one wording up to where it left the recording (`departs`, None: nowhere).
+    """The answers of one wording up to where it left the recording (`diverges`, None: nowhere).
 
     `unasked` are steps of it that have no answer, with the reason.
     """
 
     answers: tuple[Answers, ...] = ()
-    departs: int | None = None
+    diverges: int | None = None
     unasked: tuple[tuple[int, str], ...] = ()
 
     def judged(self, broke: int | None) -> tuple[Answers, ...]:
-        """The answers to judge: at the step that broke or the departure before it, else all."""
+        """The answers to judge: at the step that broke or the divergence before it, else all."""
         if broke is None:
             return self.answers
-        end = broke if self.departs is None else min(broke, self.departs)
+        end = broke if self.diverges is None else min(broke, self.diverges)
         return tuple(each for each in self.answers if each.step == end)
 
 
@@ -202,8 +202,8 @@ def recorded_path(rows: Iterable[StepResult], *, edited: bool) -> RecordedPath:
             unasked.append((row.step, why))
             continue
         found.append(Answers(step=row.step, actions=tuple(each.action for each in replies)))
-        if against_recording(replies).departs_mostly:
-            return RecordedPath(answers=tuple(found), departs=row.step, unasked=tuple(unasked))
+        if against_recording(replies).diverges_mostly:
+            return RecordedPath(answers=tuple(found), diverges=row.step, unasked=tuple(unasked))
     return RecordedPath(answers=tuple(found), unasked=tuple(unasked))
 
 
@@ -217,7 +217,7 @@ _NOTE = "varied:"
 class Scored(Struct, frozen=True, kw_only=True):
     """A wording's score 0..1, None where none of its answers could be judged.
 
-    `samples` are the means of each sample over the `steps` that were judged, `departs` where the
+    `samples` are the means of each sample over the `steps` that were judged, `diverges` where the
     model left the recording, None where nowhere.
     """
 
@@ -226,7 +226,7 @@ class Scored(Struct, frozen=True, kw_only=True):
     by: str
     samples: tuple[float, ...] = ()
     steps: tuple[int, ...] = ()
-    departs: int | None = None
+    diverges: int | None = msgspec.field(name="departs", default=None)
 
     @property
     def value(self) -> float | None:

@@ -20,6 +20,7 @@ import datetime
 from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
+import msgspec
 from msgspec import Struct, structs
 
 from replay import digests
@@ -100,7 +101,7 @@ def decided(test: BreakTest | None, anew: int = 0) -> Decided:
 
 def _begins_anew(row: StepResult, reply: Reply, before: Iterable[str]) -> bool:
     """Does an answer without the failure only make calls that were made before the summary?"""
-    shows = reply.shows if row.oracle is not None else reply.against.same
+    shows = reply.shows if row.detector is not None else reply.against.same
     calls = reply.action.calls
     return shows is False and bool(calls) and all(_call(each) in before for each in calls)
 
@@ -158,7 +159,7 @@ class LogLine(Struct, frozen=True, kw_only=True):
     classification: str | None
     intervention: str | None
     model: str
-    oracle: str
+    detector: str = msgspec.field(name="oracle")
     control: tuple[int, int]
     edited: tuple[int, int]
     digest: str

@@ -175,7 +175,7 @@ def test_the_judges_calls_are_foreseen_and_counted(
 ) -> None:
     words = ("--expect", "judge", *JUDGED, "-k", "3", "--step", "4", "--system", str(prompt(4)))
     foreseen = as_json(expected(db, TOUR, *words, "--model", MODEL, "--estimate", "--json"))
-    assert (foreseen["calls"], foreseen["most_calls"]) == (6, 6), "three answers, each judged"
+    assert (foreseen["calls"], foreseen["max_calls"]) == (6, 6), "three answers, each judged"
     result = expected(db, TOUR, *words, *LIVE, "--json")
     assert "6 live calls at first" in result.stderr
     assert "includes one judge call per new response" in result.stderr

@@ -146,7 +146,7 @@ def views(db: Path, *versions: int, most: int = 200) -> list[BisectView]:
         request = BisectRequest(
             trace=TOUR,
             sources=tuple(of_files([prompt(each) for each in versions])),
-            settings=Settings(most=most),
+            settings=Settings(max_samples=most),
         )
         return list(views_of(run_bisection, store, request))
 

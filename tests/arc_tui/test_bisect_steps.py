@@ -124,7 +124,7 @@ def test_telling_the_fact_takes_the_failure_away(db: Path) -> None:
         " Outcome not evaluated.\n"
     ) in result.stdout
     with open_ledger(db) as store:
-        assert edits.find(store, "told at step 4").changes
+        assert edits.find(store, "instruction at step 4").changes
     assert as_json(run(db, TOUR, "--confirm", "--json"))["calls"] == 0
 
 
@@ -144,7 +144,7 @@ def test_what_comes_next_goes_on_from_the_step_with_the_edit_that_helped(db: Pat
     view = as_json(run(db, TOUR, "--confirm", "--json"))
     assert view["next"][3:8] == ["replay", TOUR, "--free", "--step", "4"]
     with open_ledger(db) as store:
-        assert edits.find(store, view["next"][-1]).name == "told at step 4"
+        assert edits.find(store, view["next"][-1]).name == "instruction at step 4"
 
 
 def test_few_samples_prove_nothing(db: Path) -> None:
@@ -289,9 +289,9 @@ def test_runs_are_foreseen_by_what_the_recorded_steps_asked(
     fix = constraint(tmp_path, "Never make up an amount.")
     words = ("--fix", fix, "--expect", "tool=refund_order", "-k", "3", "--detector", "recoverable")
     found = as_json(run(db, TOUR, *words, "--estimate", "--json", "--model", MODEL, "--confirm"))
-    assert found["runs"] == {"steps": 6, "of": 8, "each": 3, "most_calls": 21}
+    assert found["runs"] == {"steps": 6, "of": 8, "each": 3, "max_calls": 21}
     assert found["estimate"]["calls"] == 6 * 3 * 8 // 2
-    assert (found["estimate"]["most_calls"], found["test_calls"]) == (8 * 3 * 21, 2 * 3 * 21)
+    assert (found["estimate"]["max_calls"], found["test_calls"]) == (8 * 3 * 21, 2 * 3 * 21)
     assert api.asked == 0
     live = run(db, TOUR, *words, *LIVE, "500")
     assert "3 free runs from each of about 6 of 8 steps, at most 21 calls each ·" in live.stderr

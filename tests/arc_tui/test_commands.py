@@ -133,14 +133,14 @@ def test_replay_tries_a_prompt_and_the_second_time_asks_nothing(db: Path) -> Non
     first = as_json(db, "replay", TOUR, "--system", PROMPT)
     again = as_json(db, "replay", TOUR, "--system", PROMPT)
     verdict = first["verdict"]
-    assert verdict["edited_departs"] == 4
+    assert verdict["edited_diverges"] == 4
     assert "first diverges at step 4: refund_order → get_order" in verdict["sentence"]
     assert (
         "failure (hallucinated state, by rule) in 0/8 edited, 8/8 control (p < .001)"
         in verdict["sentence"]
     )
     assert verdict["at_break_test"] == {
-        "oracle": "hallucinated state, by rule",
+        "detector": "hallucinated state, by rule",
         "control": 8,
         "control_n": 8,
         "edited": 0,
@@ -206,7 +206,7 @@ def test_a_bundle_is_the_same_elsewhere(db: Path, tmp_path: Path) -> None:
 def test_an_edit_file_changes_a_tool_description(db: Path) -> None:
     edit = str(fixtures() / "demo" / "edits" / "sharper-stock.toml")
     view = as_json(db, "replay", "shop-stock-v4-0", "--edit", edit)
-    assert view["verdict"]["edited_departs"] == 1
+    assert view["verdict"]["edited_diverges"] == 1
     assert view["rows"][1]["edited"]["answers"][0]["phrase"].startswith("check_stock")
 
 

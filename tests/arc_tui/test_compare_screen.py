@@ -132,7 +132,7 @@ async def test_v_in_a_run_compares_it_with_the_marked_one_else_asks(db: Path) ->
 # --- its keys
 
 
-async def test_it_opens_at_the_departure_and_a_key_leads_back_there(db: Path) -> None:
+async def test_it_opens_at_the_divergence_and_a_key_leads_back_there(db: Path) -> None:
     async with opened(db, *wishes(db)) as (pilot, screen):
         assert screen.view is not None
         assert screen.rows.row is screen.view.rows[0]

@@ -43,9 +43,9 @@ CELLS = [
     (None, "–"),
     (arm(SAME, repeats=1), "same"),
     (arm(SAME, repeats=8), "same 8/8"),
-    (arm(SAME, OTHER, repeats=7, departs=1), "same 7/8"),
-    (arm(OTHER, departs=1), "get_order(order_id=1042)"),
-    (arm(OTHER, SAME, departs=7, repeats=1), "get_order(order_id=1042) 7/8 +1"),
+    (arm(SAME, OTHER, repeats=7, diverges=1), "same 7/8"),
+    (arm(OTHER, diverges=1), "get_order(order_id=1042)"),
+    (arm(OTHER, SAME, diverges=7, repeats=1), "get_order(order_id=1042) 7/8 +1"),
     (arm(SPOKEN, reworded=3), "reworded 3/3"),
     (arm(SPOKEN, unclear=3), "text"),
 ]
@@ -65,7 +65,7 @@ def test_a_narrow_cell_cuts_the_words_and_never_the_figures(width: int) -> None:
 
 @pytest.mark.parametrize("room", range(0, 120, 7))
 def test_the_columns_fill_the_room_and_no_more(room: int) -> None:
-    rows = [row(control=arm(SAME, repeats=8), edited=arm(OTHER, departs=8))]
+    rows = [row(control=arm(SAME, repeats=8), edited=arm(OTHER, diverges=8))]
     found = widths(rows, room)
     assert min(found) >= 0
     assert sum(found) == max(room - 4, 0)
@@ -106,7 +106,7 @@ TESTED = row(
     effect=True,
     p=0.00012,
     control=arm(SAME, repeats=8),
-    edited=arm(OTHER, SAME, SPOKEN, departs=7, repeats=1, reworded=1),
+    edited=arm(OTHER, SAME, SPOKEN, diverges=7, repeats=1, reworded=1),
     masked=2,
     losses=("thinking is left out",),
 )
@@ -124,7 +124,7 @@ def test_a_step_in_full_shows_every_answer_with_its_times_and_the_rates() -> Non
 
 
 def test_one_sample_has_no_rate_and_no_test() -> None:
-    said = page(row(mark="changed", control=arm(SAME, repeats=1), edited=arm(OTHER, departs=1)))
+    said = page(row(mark="changed", control=arm(SAME, repeats=1), edited=arm(OTHER, diverges=1)))
     assert "≠ changed   refund → get_order" in said
     assert "control   as recorded" in said
     assert " %" not in said
@@ -132,8 +132,8 @@ def test_one_sample_has_no_rate_and_no_test() -> None:
 
 
 def test_the_failure_at_the_break_has_a_test_of_its_own() -> None:
-    broken = BreakTest(oracle="loop, by rule", control=8, control_n=8, edited=0, edited_n=8)
-    said = page(row(mark="fixed", effect=False, p=0.47, edited=arm(OTHER, departs=8)), broken)
+    broken = BreakTest(detector="loop, by rule", control=8, control_n=8, edited=0, edited_n=8)
+    said = page(row(mark="fixed", effect=False, p=0.47, edited=arm(OTHER, diverges=8)), broken)
     assert "failure in 0/8 edited, 8/8 control (loop, by rule)" in said
     assert "divergence not significant, p = 0.47" in said
 

@@ -153,7 +153,7 @@ async def test_half_of_a_character_in_a_prompt_or_a_name_is_refused_in_words(db:
             assert store.db.execute("SELECT count(*) FROM edit").fetchone() == (0,)
 
 
-async def test_submitting_another_prompt_shows_where_it_departs(db: Path) -> None:
+async def test_submitting_another_prompt_shows_where_it_diverges(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         assert (
             rows(pilot.app)[0]

@@ -150,7 +150,7 @@ def test_an_edit_of_another_matter_fixes_nothing(db: Path) -> None:
     assert "Not fixed at any judged break" in result.stdout
 
 
-def test_an_argument_that_is_of_no_matter_departs_nowhere(db: Path) -> None:
+def test_an_argument_that_is_of_no_matter_diverges_nowhere(db: Path) -> None:
     older = (str(V4.parent / "v1.md"), "--on", MADE_UP, "-k", "4")
 
     def refund(*rules: str) -> str:

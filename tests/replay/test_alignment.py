@@ -292,7 +292,7 @@ SIGNED = st.text(alphabet="=x?", max_size=30)
 
 
 @given(SIGNED)
-def test_a_lasting_departure_is_a_row_apart_and_not_before_the_first(
+def test_a_lasting_divergence_is_a_row_apart_and_not_before_the_first(
     signs: str,
 ) -> None:
     found = parting(standings(signs))
@@ -305,7 +305,7 @@ def test_a_lasting_departure_is_a_row_apart_and_not_before_the_first(
 
 
 @given(SIGNED, st.integers(0, 10))
-def test_what_is_the_same_before_moves_the_departure_by_as_many_rows(
+def test_what_is_the_same_before_moves_the_divergence_by_as_many_rows(
     signs: str, before: int
 ) -> None:
     alone, later = parting(standings(signs)), parting(standings("=" * before + signs))

@@ -126,7 +126,7 @@ class TestSearch:
                 bad = at[0] <= wish.version < at[1] or wish.version >= at[2]
                 return drawn(seed, wish) < (0.8 if bad else 0.1)
 
-            found = run(16, answer, Settings(at_once=at_once, most=90))
+            found = run(16, answer, Settings(at_once=at_once, max_samples=90))
             fooled += found.status == "found" and not found.warned
         assert fooled <= 10
 
@@ -194,7 +194,7 @@ class TestSearch:
         assert (found.status, found.samples) == ("censored", 4)
 
     def test_the_limit_is_kept_and_what_is_known_by_then_is_told(self) -> None:
-        found = run(64, noisy(20, 0.1, 0.8, 1), Settings(most=15))
+        found = run(64, noisy(20, 0.1, 0.8, 1), Settings(max_samples=15))
         assert (found.status, found.samples) == ("budget", 15)
         assert sum(seen.n for seen in found.seen) == 15
         assert found.confidence < 0.95

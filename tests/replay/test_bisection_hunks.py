@@ -93,7 +93,7 @@ class TestSearch:
         assert len(set(asked)) == len(asked)
 
     def test_the_limit_holds_for_all_its_searches_together(self) -> None:
-        found, asked = run(6, lambda wish: {1, 4} <= wish.chosen, Settings(most=30))
+        found, asked = run(6, lambda wish: {1, 4} <= wish.chosen, Settings(max_samples=30))
         assert found.samples == len(asked) == 30
         assert not found.enough
 
@@ -116,4 +116,4 @@ def test_what_a_search_will_want_is_reckoned_beforehand() -> None:
     usual = Settings()
     assert expected_for_versions(64, usual) > expected_for_versions(16, usual) > 20
     assert expected_for_hunks(6, usual) > 20
-    assert expected_for_versions(16, Settings(most=25)) <= 25
+    assert expected_for_versions(16, Settings(max_samples=25)) <= 25

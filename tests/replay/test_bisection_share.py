@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.bisection.change_point import mostly, over
+from replay.bisection.change_point import is_majority, over
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from replay.bisection.change_point import mostly, over
     ],
 )  # fmt: skip
 def test_a_share_is_clear_or_it_is_not(met: int, n: int, expected: bool | None) -> None:
-    assert mostly(met, n) is expected
+    assert is_majority(met, n) is expected
 
 
 def test_known_values_of_the_incomplete_beta_function() -> None:
@@ -30,7 +30,7 @@ def test_known_values_of_the_incomplete_beta_function() -> None:
     ("met", "n", "expected"), [(3, 3, None), (20, 20, True), (12, 20, False), (16, 20, None)]
 )
 def test_a_bound_may_be_another_than_a_half(met: int, n: int, expected: bool | None) -> None:
-    assert mostly(met, n, 0.8) is expected
+    assert is_majority(met, n, 0.8) is expected
 
 
 def test_the_uniform_angle_of_no_sample() -> None:

@@ -138,8 +138,8 @@ def test_a_judge_is_asked_about_all_new_answers_at_once(store: Store, api: Messa
         judging.name = "judge-test"
         bench.flights.gather = 2
         trace = stored(store)
-        oracle = JudgeDetector(trace, BREAK, kept(store, judging, bench))
-        trials = Trials(trace, oracle, kept(store, claude, api), VERSIONS[:2])
+        detector = JudgeDetector(trace, BREAK, kept(store, judging, bench))
+        trials = Trials(trace, detector, kept(store, claude, api), VERSIONS[:2])
         assert None not in trials.outcomes([SampleRequest(v, s) for v in (0, 1) for s in (0, 1)])
         assert (bench.asked, bench.most_at_once) == (2, 2)
         trials.outcomes([SampleRequest(0, 2)])

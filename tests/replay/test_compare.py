@@ -39,12 +39,12 @@ def says(text: str) -> Action:
         (says("Done."), says(""), ("text",)),
     ],
 )
-def test_a_departure_names_its_kinds(
+def test_a_divergence_names_its_kinds(
     first: Action, second: Action, kinds: tuple[DifferenceKind, ...]
 ) -> None:
     found = compare(first, second)
     assert found.same is False
-    assert found.departs
+    assert found.diverges
     assert found.kinds == kinds
 
 
@@ -76,7 +76,7 @@ def test_an_argument_left_out_equals_the_default_of_its_schema() -> None:
     assert compare(acts(act("a", limit=10)), acts(act("a"))).same is False
 
 
-def test_the_order_of_parallel_calls_is_noted_and_is_no_departure() -> None:
+def test_the_order_of_parallel_calls_is_noted_and_is_no_divergence() -> None:
     found = compare(acts(act("a"), act("b")), acts(act("b"), act("a")))
     assert found.same is True
     assert found.kinds == ("order",)
@@ -101,7 +101,7 @@ def test_other_words_cannot_be_told_apart_by_comparing(one: str, other: str) -> 
     found = compare(says(one), says(other))
     assert found.same is None
     assert found.reworded
-    assert not found.departs
+    assert not found.diverges
     assert found.unclear == "reworded"
 
 

@@ -71,7 +71,7 @@ def test_a_run_of_another_provider_is_asked_again_whole_and_the_verdict_says_of_
         assert verdict.rebased
         assert "recorded with gpt-4o" in verdict.sentence
         assert "the result holds for claude-other only" in verdict.sentence
-        assert verdict.edited_departs == 0
+        assert verdict.edited_diverges == 0
         assert "from control's first sample" in verdict.sentence
         assert len(verdict.effects) == len(STEPS)
         # What it cannot say: why the recorded run failed, and what became of its break.

@@ -73,7 +73,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def test_a_run_that_does_what_was_done_ends_where_the_recording_ends() -> None:
     script = Script(uses(BALANCE), uses(withdraw()), uses(BALANCE), says("You have 30."))
     made = run(ACCOUNT, script)
-    assert (made.status, made.departure, made.left) == ("finished", None, None)
+    assert (made.status, made.divergence, made.left) == ("finished", None, None)
     assert made.text == "You have 30."
     assert [each.step for each in made.steps] == [0, 1, 2, 3]
     assert uses_of(made) == [("exact", "40"), ("exact", "gone"), ("exact", "30")]
@@ -95,10 +95,10 @@ def test_on_the_road_it_asks_what_a_locked_replay_asks_and_shares_its_answers(
     made = run(case, model, EDIT, store=store)
     assert model.asked == asked
     assert [each.key for each in made.steps] == [row.edited[0].key for row in rows[:2]]
-    assert (made.status, made.departure) == ("miss", 1)
+    assert (made.status, made.divergence) == ("miss", 1)
 
 
-def test_words_beside_calls_and_the_order_of_parallel_calls_are_no_departure() -> None:
+def test_words_beside_calls_and_the_order_of_parallel_calls_are_no_divergence() -> None:
     case = bank(step("Let me see.", READ_40, call("get_rates", "1.2", day=1)), "Done.")
     script = Script(
         message(text("Well."), *uses(("get_rates", {"day": 1}), BALANCE)["content"]), says("Done.")
@@ -143,7 +143,7 @@ def test_a_rule_of_the_user_keeps_the_run_on_the_road() -> None:
 
 def test_the_balance_before_a_withdrawal_is_never_served_after_it() -> None:
     early = run(ACCOUNT, Script(uses(withdraw()), uses(BALANCE), says("You have 30.")))
-    assert (early.departure, early.status) == (0, "finished")
+    assert (early.divergence, early.status) == (0, "finished")
     assert uses_of(early) == [("guessed", "gone"), ("guessed", "30")]
     assert early.guesses == {"get_balance": 2}
     told = run(
@@ -220,7 +220,7 @@ def test_a_tool_that_is_not_offered_is_reported_and_stops_the_run() -> None:
 def test_a_tool_the_edit_takes_away_is_not_answered_though_it_was_recorded() -> None:
     edit = Edit(name="gone", changes=(RemoveTool(name="get_balance"),))
     made = run(ACCOUNT, Script(uses(BALANCE)), edit)
-    assert (made.status, made.departure) == ("miss", None)
+    assert (made.status, made.divergence) == ("miss", None)
 
 
 def test_a_renamed_tool_is_answered_by_what_it_was_recorded_as() -> None:
@@ -228,7 +228,7 @@ def test_a_renamed_tool_is_answered_by_what_it_was_recorded_as() -> None:
     state: tuple[str, dict[str, Any]] = ("account_state", {})
     script = Script(uses(state), uses(state), uses(withdraw()), uses(state), says("You have 30."))
     made = run(ACCOUNT, script, edit)
-    assert (made.status, made.departure) == ("finished", 1)
+    assert (made.status, made.divergence) == ("finished", 1)
     assert [rank for rank, _ in uses_of(made)] == ["exact", "reused", "guessed", "guessed"]
     assert set(made.guesses) == {"get_balance"}
 
@@ -256,7 +256,7 @@ def test_a_call_that_hangs_on_a_masked_value_stops_the_run(store: Store) -> None
     same = run(case, Script(uses(("get_order", {"order_id": mask})), says("Done.")))
     assert same.status == "finished"
     other = run(case, Script(uses(("refund_order", {"order_id": mask}))))
-    assert (other.status, other.departure) == ("masked", None)
+    assert (other.status, other.divergence) == ("masked", None)
     assert other.stop is not None
     assert "it depends on a masked value" in other.stop.sentence
 
@@ -271,21 +271,21 @@ def test_the_users_next_words_are_heard_only_by_a_run_that_said_what_was_said() 
     script = Script(uses(BALANCE), says("you have 40"), uses(withdraw()), says("Done."))
     assert run(TALK, script).status == "finished"
     reworded = run(TALK, Script(uses(BALANCE), says("It is 40.")))
-    assert (reworded.status, reworded.left, reworded.departure) == ("user", 1, None)
+    assert (reworded.status, reworded.left, reworded.divergence) == ("user", 1, None)
     assert reworded.text == "It is 40."
     assert reworded.stop is not None
     assert reworded.stop.sentence == (
         "The agent replied with text; the next recorded user message (step 2) replies to a"
         " different one."
     )
-    departed = run(TALK, Script(says("Which account?")))
-    assert (departed.status, departed.departure) == ("user", 0)
+    diverged = run(TALK, Script(says("Which account?")))
+    assert (diverged.status, diverged.divergence) == ("user", 0)
 
 
 def test_after_the_users_last_words_any_words_end_the_run() -> None:
     script = Script(uses(BALANCE), says("You have 40."), says("I cannot do that."))
     made = run(TALK, script)
-    assert (made.status, made.departure, made.text) == ("finished", 2, "I cannot do that.")
+    assert (made.status, made.divergence, made.text) == ("finished", 2, "I cannot do that.")
     silent = run(TALK, Script(uses(BALANCE), says("You have 40."), message()))
     assert silent.stop is not None
     assert silent.stop.sentence.startswith("The agent ended its turn without text; no user message")
@@ -300,11 +300,11 @@ def test_after_the_users_last_words_any_words_end_the_run() -> None:
         ("model_context_window_exceeded", "out of context window"),
     ],
 )
-def test_an_answer_that_is_not_whole_stops_the_run_and_is_no_departure(
+def test_an_answer_that_is_not_whole_stops_the_run_and_is_no_divergence(
     stop: str, said: str
 ) -> None:
     made = run(ACCOUNT, Script(message(tool_use("get_balance"), stop=stop)))
-    assert (made.status, made.departure) == ("cut", None)
+    assert (made.status, made.divergence) == ("cut", None)
     assert made.stop is not None
     assert made.stop.sentence == f"The response was {said}."
 
@@ -433,14 +433,14 @@ def test_a_context_the_recording_rewrote_later_stands_beside_the_result(store: S
     context = structs.replace(ask.request.context, message=summary, parent=None, depth=1)
     rewritten = structs.replace(ask, request=structs.replace(ask.request, context=context))
     case = stored(store, [*made[:-1], rewritten])
-    departed = run(case, Script(uses(("get_order", {"order_id": 3}))))
-    assert departed.notices == (
+    diverged = run(case, Script(uses(("get_order", {"order_id": 3}))))
+    assert diverged.notices == (
         "The recording rewrites its context at step 2; a free replay does not.",
     )
     assert run(ACCOUNT, Script(says("No."))).notices == ()
 
 
-# --- the first departure
+# --- the first divergence
 
 
 def dialogue(episodes: list[tuple[str, str, int]]) -> list[tuple[str, Any]]:
@@ -472,7 +472,7 @@ EPISODES = st.lists(
 
 @given(EPISODES, st.booleans())
 @settings(deadline=None)
-def test_the_first_departure_is_the_first_mismatch_of_a_locked_replay(
+def test_the_first_divergence_is_the_first_mismatch_of_a_locked_replay(
     episodes: list[tuple[str, str, int]], edited: bool
 ) -> None:
     with Store.open(":memory:") as store:
@@ -483,7 +483,7 @@ def test_the_first_departure_is_the_first_mismatch_of_a_locked_replay(
         first = next(((each.same, at) for each, at in against if not each.same), (True, None))
         made = run(case, Tiny(), edit, store=store)
     assert made.left == first[1]
-    assert made.departure == (first[1] if first[0] is False else None)
+    assert made.divergence == (first[1] if first[0] is False else None)
 
 
 # --- what it came to
@@ -542,7 +542,7 @@ def test_the_weakest_fidelity_asked_stands_with_the_run(store: Store) -> None:
 def test_the_tour_goes_as_far_as_the_tape_and_then_as_far_as_its_stubs(store: Store) -> None:
     case = recorded(store, TOUR)
     made = run(case, Demo(), V4, store=store)
-    assert (made.status, made.departure, len(made.steps)) == ("miss", 4, 5)
+    assert (made.status, made.divergence, len(made.steps)) == ("miss", 4, 5)
     assert made.stop is not None
     assert made.stop.sentence == (
         'No recorded result for get_order(order_id="1039"): never recorded with these arguments.'
@@ -581,9 +581,9 @@ def test_any_bundled_run_under_the_prompt_of_the_tour_ends_with_a_reason(name: s
         rows = locked_case.run(case, V4, cached)
     assert made.stop is not None
     on_road = {each.step for each in made.steps if each.step is not None}
-    departs = [row.step for row in rows if row.edited and row.edited[0].against.departs]
-    assert made.departure in {None, *departs[:1]}
-    assert made.departure == next((at for at in departs if at in on_road), None)
+    diverges = [row.step for row in rows if row.edited and row.edited[0].against.diverges]
+    assert made.divergence in {None, *diverges[:1]}
+    assert made.divergence == next((at for at in diverges if at in on_road), None)
 
 
 def test_offline_every_process_comes_to_the_same_digest(tmp_path: Path) -> None:

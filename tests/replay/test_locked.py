@@ -74,7 +74,7 @@ def foreseen(trace: Trace, edit: Edit | None, model: Cached, sampling: Sampling 
 # --- the two arms
 
 
-def test_the_edit_departs_at_the_break_and_control_repeats_the_recording(store: Store) -> None:
+def test_the_edit_diverges_at_the_break_and_control_repeats_the_recording(store: Store) -> None:
     verdict = summary(run(store, stored(store)), BREAK)
     assert verdict.sentence == (
         "Control matches 5 of 5 steps."
@@ -98,7 +98,7 @@ def test_control_alone_is_a_replay_too(store: Store) -> None:
     assert all(row.edited == () for row in rows)
 
 
-def test_control_that_departs_says_where_first(store: Store) -> None:
+def test_control_that_diverges_says_where_first(store: Store) -> None:
     trace = stored(store)
     wrong = Fixed(message(tool_use("get_order", order_id=1)))
     assert summary(run(store, trace, None, wrong)).sentence == (
@@ -467,7 +467,7 @@ def test_a_break_that_control_does_not_repeat_is_no_ones_merit(store: Store) -> 
     assert verdict.collateral.fixed == 0
 
 
-def test_other_words_at_the_break_are_no_departure(store: Store) -> None:
+def test_other_words_at_the_break_are_no_divergence(store: Store) -> None:
     said = (*DIALOGUE[:3], ("assistant", "I cannot refund that."), *DIALOGUE[6:])
     rows = run(store, stored(store, spans(said)), EDIT, Fixed(message(text("No refund."))))
     verdict = summary(rows, BREAK)
@@ -477,16 +477,16 @@ def test_other_words_at_the_break_are_no_departure(store: Store) -> None:
     assert "3 reworded" in verdict.sentence
 
 
-def test_a_break_after_the_first_departure_rests_on_another_history(store: Store) -> None:
+def test_a_break_after_the_first_divergence_rests_on_another_history(store: Store) -> None:
     early = Edit(name="x", changes=(SetMessage(index=0, text="Refund 1"), SetSystem(VERIFY)))
     verdict = summary(run(store, stored(store), early), BREAK)
-    assert verdict.edited_departs == 0
+    assert verdict.edited_diverges == 0
     assert verdict.dimmed == (1, 2, 3, 4)
     assert verdict.marks[BREAK] == "changed"
     assert "after divergence, not counted" in verdict.sentence
 
 
-def test_a_departure_that_control_shares_is_said_to_be_shared(store: Store) -> None:
+def test_a_divergence_that_control_shares_is_said_to_be_shared(store: Store) -> None:
     said = (("user", "Hello"), ("assistant", [tool_use("get_order", order_id=9)]), *DIALOGUE[4:])
     verdict = summary(run(store, stored(store, spans(said))))
     assert "first diverges at step 0: get_order → text, as does control." in verdict.sentence
@@ -498,11 +498,11 @@ def test_a_break_that_was_not_asked_is_not_known(store: Store) -> None:
     assert "break at step 1 not evaluated" in verdict.sentence
 
 
-def test_a_cut_answer_is_neither_a_match_nor_a_departure(store: Store) -> None:
+def test_a_cut_answer_is_neither_a_match_nor_a_divergence(store: Store) -> None:
     cut = Fixed(message(text("I wi"), stop="max_tokens"))
     verdict = summary(run(store, stored(store), EDIT, cut), BREAK)
     assert verdict.control == Match(repeated=0, of=5, unclear=5)
-    assert verdict.edited_departs is None
+    assert verdict.edited_diverges is None
     assert verdict.at_break == "unknown"
     assert verdict.collateral == Collateral(unclear=5)
 

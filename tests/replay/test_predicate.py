@@ -158,8 +158,8 @@ class TestReading:
             predicate("tool=get_oder").check({"get_order", "refund_order"})
 
 
-def test_as_an_oracle_what_is_not_met_is_bad_and_a_cut_answer_tells_nothing() -> None:
-    oracle = Unmet(predicate("tool=get_order"), 3)
-    assert (oracle.shows(BOTH), oracle.shows(SPEAKS)) == (False, True)
-    assert oracle.shows(Action(cut="cut at the token limit")) is None
-    assert (oracle.step, oracle.name) == (3, "does not meet tool=get_order")
+def test_as_a_detector_what_is_not_met_is_bad_and_a_cut_answer_tells_nothing() -> None:
+    detector = Unmet(predicate("tool=get_order"), 3)
+    assert (detector.shows(BOTH), detector.shows(SPEAKS)) == (False, True)
+    assert detector.shows(Action(cut="cut at the token limit")) is None
+    assert (detector.step, detector.name) == (3, "does not meet tool=get_order")

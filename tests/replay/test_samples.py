@@ -237,7 +237,7 @@ def test_masked_values_of_the_requests_stand_beside_the_fidelity(store: Store) -
 
 
 class Shows:
-    """An oracle of the tests: a refund shows the failure, whatever its arguments."""
+    """A detector of the tests: a refund shows the failure, whatever its arguments."""
 
     name, step = "refunds, by the test", BREAK
 
@@ -255,10 +255,10 @@ class Varied(Tiny):
         return given
 
 
-def test_an_oracle_sees_the_failure_in_actions_that_were_never_recorded(store: Store) -> None:
-    """Both arms depart from the recording; only one of them still refunds."""
+def test_a_detector_sees_the_failure_in_actions_that_were_never_recorded(store: Store) -> None:
+    """Both arms diverge from the recording; only one of them still refunds."""
     models = Models.one(tiny(store, Varied()))
-    rows = {row.step: row for row in replay(stored(store), EDIT, models, oracle=Shows())}
+    rows = {row.step: row for row in replay(stored(store), EDIT, models, detector=Shows())}
     verdict = summary(rows.values(), BREAK)
     assert verdict.tests[BREAK].p == 1.0
     assert verdict.at_break == "absent"
@@ -272,7 +272,7 @@ def test_an_oracle_sees_the_failure_in_actions_that_were_never_recorded(store: S
 def test_the_failure_may_stay_in_another_shape(store: Store) -> None:
     harmless = Edit(name="brief", changes=(SetSystem("You refund orders. Be brief."),))
     models = Models.one(tiny(store, Varied()))
-    rows = {row.step: row for row in replay(stored(store), harmless, models, oracle=Shows())}
+    rows = {row.step: row for row in replay(stored(store), harmless, models, detector=Shows())}
     verdict = summary(rows.values(), BREAK)
     assert verdict.at_break == "present"
     assert verdict.marks[BREAK] != "fixed"

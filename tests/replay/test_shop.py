@@ -59,7 +59,7 @@ def actions(content: list[dict[str, Any]]) -> list[Any]:
     return made or [each["text"] for each in content]
 
 
-def departures(name: str, sample: int = 0, **edit: Any) -> Iterator[tuple[int, list[Any]]]:
+def divergences(name: str, sample: int = 0, **edit: Any) -> Iterator[tuple[int, list[Any]]]:
     """The steps of the main thread whose action differs from the recorded one, and that action."""
     for step in steps_of(name):
         if step.thread == runs.AGENT:
@@ -169,18 +169,18 @@ def test_a_sub_agent_hangs_below_the_call_that_delegated_to_it() -> None:
 
 def test_asked_again_unedited_every_first_trial_repeats_itself() -> None:
     first = [run.source_id for run in runs.bundle() if run.trial == 0]
-    assert {name: list(departures(name)) for name in first} == {name: [] for name in first}
+    assert {name: list(divergences(name)) for name in first} == {name: [] for name in first}
 
 
-def test_on_the_tour_the_fixed_prompt_departs_first_at_the_break_and_reads_there() -> None:
+def test_on_the_tour_the_fixed_prompt_diverges_first_at_the_break_and_reads_there() -> None:
     tour = EXPECTED["tour"]
     name, at = tour["trace"], tour["break_step"]
     recorded_with = (FIXTURES / tour["recorded_with"]).read_text()
-    assert list(departures(name)) == []
-    assert list(departures(name, system=recorded_with)) == []
+    assert list(divergences(name)) == []
+    assert list(divergences(name, system=recorded_with)) == []
     [step] = [step for step in steps_of(name) if step.index == at]
     assert step.acts[0].name == tour["recorded_call"]
-    fixed = list(departures(name, system=(FIXTURES / tour["fixed_by"]).read_text()))
+    fixed = list(divergences(name, system=(FIXTURES / tour["fixed_by"]).read_text()))
     asked = step.acts[0].arguments or {}
     assert fixed[0] == (at, [(tour["fixed_call"], {"order_id": asked["order_id"]})])
 
@@ -189,19 +189,19 @@ def test_on_the_tour_the_fixed_prompt_departs_first_at_the_break_and_reads_there
 def test_on_the_tour_other_samples_agree_before_the_break_and_about_its_cure(sample: int) -> None:
     tour = EXPECTED["tour"]
     name, at = tour["trace"], tour["break_step"]
-    control = dict(departures(name, sample))
+    control = dict(divergences(name, sample))
     assert not [step for step in control if step < at]
     assert control.get(at, [(tour["recorded_call"], {})])[0][0] == tour["recorded_call"]
     system = (FIXTURES / tour["fixed_by"]).read_text()
-    first, made = next(departures(name, sample, system=system))
+    first, made = next(divergences(name, sample, system=system))
     assert (first, made[0][0]) == (at, tour["fixed_call"])
 
 
 def test_a_sharper_tool_description_changes_the_wrong_tool_at_its_step_and_no_earlier() -> None:
     tour = EXPECTED["wrong_tool_tour"]
     tools = msgspec.json.decode((FIXTURES / tour["fixed_by"]).read_bytes())
-    assert list(departures(tour["trace"])) == []
-    first, made = next(departures(tour["trace"], tools=tools))
+    assert list(divergences(tour["trace"])) == []
+    first, made = next(divergences(tour["trace"], tools=tools))
     assert (first, made[0][0]) == (tour["break_step"], tour["fixed_call"])
 
 

@@ -1,4 +1,4 @@
-"""Finding the step where it went wrong: by halves where the oracle allows, else by all."""
+"""Finding the step where it went wrong: by halves where the detector allows, else by all."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def asked(
     pattern: Sequence[Bad], *, monotone: bool, most: int | None = None
 ) -> tuple[Located, list[int]]:
     """What comes of a run whose steps answer so, and the steps that were asked, in their order."""
-    going = locate(range(len(pattern)), monotone=monotone, most=most)
+    going = locate(range(len(pattern)), monotone=monotone, max_steps=most)
     order: list[int] = []
     try:
         step = next(going)

@@ -166,10 +166,10 @@ def run_on() -> Trace:
 
 def test_each_step_is_asked_from_when_the_fact_was_shown(store: Store) -> None:
     reader = Reader(far=2)
-    oracle = probed(store, run_on(), reader)
-    assert oracle.steps == (1, 2, 3, 4)
-    assert "not in context yet" in oracle.unasked[0]
-    answers = [oracle.at(at) for at in oracle.steps]
+    detector = probed(store, run_on(), reader)
+    assert detector.steps == (1, 2, 3, 4)
+    assert "not in context yet" in detector.unasked[0]
+    answers = [detector.at(at) for at in detector.steps]
     assert [each.bad for each in answers] == [False, False, True, True]
     assert len(reader.bodies) == 4
     says, world = answers[2].evidence
@@ -179,11 +179,11 @@ def test_each_step_is_asked_from_when_the_fact_was_shown(store: Store) -> None:
 
 def test_the_question_ends_the_recorded_request_and_the_api_would_take_it(store: Store) -> None:
     reader = Reader()
-    oracle = probed(store, run_on(), reader)
-    oracle.at(3)
+    detector = probed(store, run_on(), reader)
+    detector.at(3)
     (body,) = reader.bodies
     assert refusal(body) is None
-    recorded = oracle.sent(3).conversation.messages()
+    recorded = detector.sent(3).conversation.messages()
     assert body["messages"] == recorded
     asked_last = body["messages"][-1]["content"][-1]["text"]
     assert asked_last.startswith(question.OPENING)
@@ -194,14 +194,14 @@ def test_the_question_ends_the_recorded_request_and_the_api_would_take_it(store:
 def test_an_answer_is_kept_and_asked_for_once(store: Store) -> None:
     reader = Reader()
     for _ in range(2):
-        oracle = probed(store, run_on(), reader)
-        for at in oracle.steps:
-            oracle.at(at)
+        detector = probed(store, run_on(), reader)
+        for at in detector.steps:
+            detector.at(at)
     assert len(reader.bodies) == 4
-    offline = BeliefDetector(run_on(), oracle.facts, Cached(store, "reader"))
+    offline = BeliefDetector(run_on(), detector.facts, Cached(store, "reader"))
     assert offline.at(1).bad is False
     with Store.open(":memory:") as empty:
-        offline = BeliefDetector(run_on(), oracle.facts, Cached(empty, "reader"))
+        offline = BeliefDetector(run_on(), detector.facts, Cached(empty, "reader"))
         with pytest.raises(OfflineMiss, match="step 1, belief"):
             offline.at(1)
 
@@ -226,25 +226,25 @@ def test_an_answer_that_says_nothing_is_no_false_belief(
 def test_a_step_whose_context_has_calls_of_unknown_tools_is_not_asked(store: Store) -> None:
     run = trace([step(call("get_order", json.dumps(ORDER), order_id="1047")), "Done."])
     fact = fact_named(RuleContext(run), "Was it late?", "no")
-    oracle = BeliefDetector(run, [fact], Cached(store, "reader", Reader()))
-    assert oracle.steps == (0,)
-    assert "tool definitions not recorded" in oracle.unasked[1]
+    detector = BeliefDetector(run, [fact], Cached(store, "reader", Reader()))
+    assert detector.steps == (0,)
+    assert "tool definitions not recorded" in detector.unasked[1]
 
 
 def test_the_fix_is_held_against_control_by_fresh_beliefs(store: Store) -> None:
-    oracle = probed(store, run_on(), Reader(far=2))
+    detector = probed(store, run_on(), Reader(far=2))
     fix = Edit(name="fix", changes=(InjectConstraint("Observed: 8150.", 3),))
-    control, fixed = oracle.trial(3, fix, 5)
+    control, fixed = detector.trial(3, fix, 5)
     assert (control.bad, control.n, fixed.bad, fixed.n) == (5, 5, 0, 5)
 
 
 def test_what_it_would_ask_is_said_before(store: Store) -> None:
-    oracle = probed(store, run_on(), Reader())
-    before = estimate_cost(run_on(), oracle)
+    detector = probed(store, run_on(), Reader())
+    before = estimate_cost(run_on(), detector)
     assert (before.calls, before.stored) == (4, 0)
     assert before.input_tokens > 0
-    oracle.at(1)
-    after = estimate_cost(run_on(), oracle)
+    detector.at(1)
+    after = estimate_cost(run_on(), detector)
     assert (after.calls, after.stored) == (3, 1)
 
 
@@ -270,16 +270,16 @@ def demo(kept: Store, name: str) -> BeliefDetector:
 
 
 def test_the_demo_model_mixes_orders_up_before_it_acts_on_it(kept: Store) -> None:
-    oracle = demo(kept, "shop-long-v6-0")
-    answers = [oracle.at(at) for at in oracle.steps]
+    detector = demo(kept, "shop-long-v6-0")
+    answers = [detector.at(at) for at in detector.steps]
     bad = [each.step for each in answers if each.bad]
     assert (min(bad), max(bad)) == (15, 21), "it refunds the wrong sum at 16"
     assert "total_cents of order_id 1047 to be 8400" in answers[-1].phrase
 
 
 def test_told_to_read_again_it_believes_what_was_shown(kept: Store) -> None:
-    oracle = demo(kept, "shop-long-v8-0")
-    assert not any(oracle.at(at).bad for at in oracle.steps)
+    detector = demo(kept, "shop-long-v8-0")
+    assert not any(detector.at(at).bad for at in detector.steps)
 
 
 def test_it_refuses_what_it_cannot_answer() -> None:

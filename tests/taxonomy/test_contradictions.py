@@ -15,7 +15,7 @@ from taxonomy.first_contradiction.contradictions import (
     ContradictionDetector,
     contradictions,
 )
-from taxonomy.first_contradiction.recoverable import fix_of, told_at
+from taxonomy.first_contradiction.recoverable import fix_of, instruct_at
 from taxonomy.judgements.schema import open_ledger
 from tests.build import call, error, heard, step, trace
 from tests.shared import Imported, needs_shared
@@ -127,9 +127,9 @@ def test_a_sum_that_the_user_named_is_nobodys_mistake() -> None:
 
 
 def test_every_step_is_looked_at_and_none_is_asked() -> None:
-    oracle = ContradictionDetector(bundled("shop-many-wishes-v5-0"))
-    assert (oracle.calls, oracle.steps) == (0, tuple(range(8)))
-    assert [step for step in oracle.steps if oracle.at(step).bad] == [4]
+    detector = ContradictionDetector(bundled("shop-many-wishes-v5-0"))
+    assert (detector.calls, detector.steps) == (0, tuple(range(8)))
+    assert [step for step in detector.steps if detector.at(step).bad] == [4]
 
 
 def test_a_run_without_a_contradiction_has_none() -> None:
@@ -166,5 +166,5 @@ def test_after_a_refusal_the_fix_asks_for_another_call() -> None:
 def test_a_fix_in_a_sub_agent_is_of_its_thread() -> None:
     run = bundled("shop-compare-v6-0")
     inner = next(each for each in run.steps if each.thread != run.steps[0].thread)
-    assert told_at(run, inner.index, "Look.").thread == inner.thread
-    assert told_at(run, 0, "Look.").thread is None
+    assert instruct_at(run, inner.index, "Look.").thread == inner.thread
+    assert instruct_at(run, 0, "Look.").thread is None

@@ -70,9 +70,9 @@ class TestGoldAction:
         ],
     )
     def test_what_no_step_has_made_yet_is_due(self, given: Action, bad: bool | None) -> None:
-        oracle = GoldDetector(account(), 2)
-        assert oracle.due == (Act(tool="withdraw", arguments={"amount": 20}),)
-        assert oracle.shows(given) is bad
+        detector = GoldDetector(account(), 2)
+        assert detector.due == (Act(tool="withdraw", arguments={"amount": 20}),)
+        assert detector.shows(given) is bad
 
     def test_where_nothing_is_due_speaking_is_right(self) -> None:
         done = GoldDetector(account({"actions": GOLD["actions"][:1]}), 2)
@@ -121,16 +121,18 @@ def store() -> Any:
 
 class TestJudge:
     def test_the_rules_say_of_an_answer_what_they_say_of_a_recorded_one(self) -> None:
-        oracle = JudgeDetector(account(), 3, None)
-        assert oracle.name == "scored under 0.5 by the judge demo, rule-based"
+        detector = JudgeDetector(account(), 3, None)
+        assert detector.name == "scored under 0.5 by the judge demo, rule-based"
         assert [by_rule(account(), 3, each).value for each in (SAID, HALF)] == [1.0, 0.5]
-        assert (oracle.shows(SAID), oracle.shows(HALF)) == (False, False), "a half is not under it"
-        assert oracle.shows(Action(cut="failed")) is None
+        assert (detector.shows(SAID), detector.shows(HALF)) == (False, False), (
+            "a half is not under it"
+        )
+        assert detector.shows(Action(cut="failed")) is None
 
     def test_a_judge_whose_word_is_not_stored_is_missed(self, store: Store) -> None:
-        oracle = JudgeDetector(account(), 3, Cached(store, "judge"))
+        detector = JudgeDetector(account(), 3, Cached(store, "judge"))
         with pytest.raises(OfflineMiss, match="no stored score of the judge"):
-            oracle.shows(Action(text="You have 30."))
+            detector.shows(Action(text="You have 30."))
 
     def test_who_judges_must_be_named_unless_it_is_the_demo(self) -> None:
         assert judge_needed(None, "demo") == "demo"

@@ -166,12 +166,12 @@ def _of_repeats(
         for at in {finding.step, *_cited_again(finding)}:
             if finding.why not in paid.get(at, ()):
                 yield f"step {at}: {finding.why}, but {paid.get(at)} among the costs"
-    oracle = ContradictionDetector(run) if paid else None
+    detector = ContradictionDetector(run) if paid else None
     for index, whys in paid.items():
         words = all(why.startswith("repeats the same message") for why in whys)
-        if oracle is not None and not words and oracle.at(index).bad is False:
+        if detector is not None and not words and detector.at(index).bad is False:
             yield f"step {index}: {whys}, but nothing against it"
-    for against in oracle.found if oracle is not None else ():
+    for against in detector.found if detector is not None else ():
         if against.finding.rule == loop.NAME and against.why not in paid.get(against.step, ()):
             yield f"step {against.step}: {paid.get(against.step)} paid, but {against.why}"
 
@@ -283,15 +283,15 @@ def test_a_loop_is_one_to_class_rubric_and_costs(name: str) -> None:
 
 def test_each_step_of_a_loop_stands_against_what_it_was_told() -> None:
     run = trace(RUNS["calls that differ, the same words"], outcome="failed")
-    oracle = ContradictionDetector(run)
-    assert all(oracle.at(index).bad for index in range(1, 290))
-    (_, against) = oracle.at(200).evidence
+    detector = ContradictionDetector(run)
+    assert all(detector.at(index).bad for index in range(1, 290))
+    (_, against) = detector.at(200).evidence
     assert (against.role, against.step) == ("error", 199)
 
 
 def test_of_a_loop_without_answers_nobody_can_tell_what_it_was_told() -> None:
-    oracle = ContradictionDetector(trace(RUNS["answers that were not recorded"]))
-    assert [oracle.at(index).bad for index in range(4)] == [False, None, None, None]
+    detector = ContradictionDetector(trace(RUNS["answers that were not recorded"]))
+    assert [detector.at(index).bad for index in range(4)] == [False, None, None, None]
 
 
 def test_a_second_call_whose_first_answer_is_unknown_may_bring_news() -> None:

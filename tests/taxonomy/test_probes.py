@@ -267,7 +267,7 @@ def test_a_long_extract_shortens_its_oldest_results_and_says_so() -> None:
 
 def counts(control: int, control_n: int, edited: int, edited_n: int) -> BreakTest:
     return BreakTest(
-        oracle="a rule", control=control, control_n=control_n, edited=edited, edited_n=edited_n
+        detector="a rule", control=control, control_n=control_n, edited=edited, edited_n=edited_n
     )
 
 
@@ -345,7 +345,7 @@ LINE = LogLine(
     classification="context loss",
     intervention="chunking or summaries",
     model="demo",
-    oracle="a rule",
+    detector="a rule",
     control=(8, 8),
     edited=(0, 8),
     digest="sha256:abc",

@@ -54,12 +54,12 @@ def answered(index: int, *given: Action, refused: str | None = None) -> StepResu
 def test_a_road_ends_with_the_first_answer_that_acts_otherwise() -> None:
     found = recorded_path([answered(0, LOOKS), answered(1, PAYS), answered(2, LOOKS)], edited=True)
     assert [each.step for each in found.answers] == [0, 1]
-    assert found.departs == 1
+    assert found.diverges == 1
 
 
 def test_most_samples_of_a_step_say_whether_it_is_left() -> None:
-    assert recorded_path([answered(0, LOOKS, LOOKS, PAYS)], edited=True).departs is None
-    assert recorded_path([answered(0, LOOKS, PAYS, PAYS)], edited=True).departs == 0
+    assert recorded_path([answered(0, LOOKS, LOOKS, PAYS)], edited=True).diverges is None
+    assert recorded_path([answered(0, LOOKS, PAYS, PAYS)], edited=True).diverges == 0
 
 
 def test_a_wording_is_judged_where_the_run_broke_or_where_it_left_before() -> None:

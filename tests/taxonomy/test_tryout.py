@@ -124,14 +124,14 @@ def test_what_was_not_the_agents_doing_is_left_out() -> None:
     assert isinstance(break_of("t", "failed", agents, diagnosis(hint, at=[0])), Break)
 
 
-def test_the_oracle_at_a_break_is_the_rule_of_the_class_it_counts_under() -> None:
+def test_the_detector_at_a_break_is_the_rule_of_the_class_it_counts_under() -> None:
     run = trace([step(call("get_order", order_id="1")), step(call("get_order", order_id="1"))])
     other = Finding(failure=FailureClass.BAD_ARGS, step=1, why="", rule="malformed")
     again = Finding(failure=FailureClass.LOOP, step=1, why="", rule="loop")
     broke = Break(trace=run.id, step=1, by="", failure=FailureClass.LOOP)
-    oracle = detector_of(run, [other, again], broke)
-    assert oracle is not None
-    assert oracle.name == "loop, by rule"
+    detector = detector_of(run, [other, again], broke)
+    assert detector is not None
+    assert detector.name == "loop, by rule"
     fallback = detector_of(run, [other], broke)
     assert fallback is not None
     assert fallback.name == "malformed, by rule"
@@ -216,11 +216,11 @@ def reply(
 
 
 def row(
-    control: Sequence[Reply], edited: Sequence[Reply], oracle: str | None = "loop, by rule"
+    control: Sequence[Reply], edited: Sequence[Reply], detector: str | None = "loop, by rule"
 ) -> StepResult:
     return StepResult(
         step=0, thread="", model="m", recorded_model="m", recorded=Action(text="x"),
-        fidelity=Fidelity(level=Level.EXACT), oracle=oracle, touched=True,
+        fidelity=Fidelity(level=Level.EXACT), detector=detector, touched=True,
         control=tuple(control), edited=tuple(edited),
     )  # fmt: skip
 
@@ -258,11 +258,11 @@ def test_a_run_is_fixed_where_control_mostly_fails_the_edit_does_not_and_its_own
     assert bool(found.why) == (ruling == "unknown")
 
 
-def test_without_an_oracle_what_repeats_the_recording_shows_the_failure() -> None:
-    found = judged(row([reply()] * 4, [reply(same=False)] * 4, oracle=None))
+def test_without_a_detector_what_repeats_the_recording_shows_the_failure() -> None:
+    found = judged(row([reply()] * 4, [reply(same=False)] * 4, detector=None))
     assert found.ruling == "fixed"
     assert found.test is not None
-    assert found.test.oracle == "the recorded action"
+    assert found.test.detector == "the recorded action"
 
 
 def test_a_refused_request_says_why() -> None:
@@ -275,7 +275,7 @@ def test_a_refused_request_says_why() -> None:
 
 
 def words(same: int, other: int, cut: int = 0) -> list[Reply]:
-    """Answers that repeat the recording, that depart from it, that were cut off."""
+    """Answers that repeat the recording, that diverge from it, that were cut off."""
     unclear = Reply(
         key="", action=Action(cut="cut"), against=Difference(same=None, kinds=("stop",))
     )
@@ -295,7 +295,7 @@ def words(same: int, other: int, cut: int = 0) -> list[Reply]:
         (words(5, 0), words(0, 0, 5), "unknown"),
     ],
 )
-def test_a_step_is_broken_where_control_keeps_to_the_recording_and_the_edit_departs(
+def test_a_step_is_broken_where_control_keeps_to_the_recording_and_the_edit_diverges(
     control: list[Reply], edited: list[Reply], effect: str
 ) -> None:
     found = held(row(control, edited))

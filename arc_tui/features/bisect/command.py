@@ -44,7 +44,7 @@ from replay.errors import ArcError
 from replay.store.handle import Store
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-_MOST = 200
+_MAX_SAMPLES = 200
 
 _SEARCH = (
     click.option("--judge", metavar="NAME", help="The judge of --expect judge; or demo (rules)."),
@@ -58,7 +58,7 @@ _SEARCH = (
     click.option(
         "--max-samples",
         type=click.IntRange(min=2),
-        default=_MOST,
+        default=_MAX_SAMPLES,
         show_default=True,
         help="Stop after N samples.",
     ),
@@ -234,9 +234,9 @@ def _request(store: Store, trace: str, options: dict[str, Any]) -> BisectRequest
         at=options.get("at"),
         free=options.get("free", False),
         settings=Settings(
-            most=options["max_samples"],
+            max_samples=options["max_samples"],
             at_once=options["at_once"],
-            sure=options["confidence"],
+            confidence=options["confidence"],
             check=not options["no_check"],
         ),
         model=options["model"],
@@ -263,7 +263,7 @@ def _estimate_words(found: BisectEstimate) -> str:
     price = "price unknown" if usd is None else f"about {format.usd(usd)}"
     size = f"{format.tokens(found.input_tokens)} input tokens each"
     judge = "" if found.judge is None else f" · plus one call of {found.judge} for each new one"
-    return f"{many}, at most {found.most} · {found.stored} cached{judge} · {size} · {price}"
+    return f"{many}, at most {found.max_samples} · {found.stored} cached{judge} · {size} · {price}"
 
 
 def _line(view: BisectView) -> str:

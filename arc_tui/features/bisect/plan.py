@@ -81,7 +81,7 @@ class KeptBisect(Struct, frozen=True, kw_only=True):
 
 
 class Plan:
-    """A search made ready: `asked` has its versions and judges their samples.
+    """A search made ready: `trials` has its versions and judges their samples.
 
     `step` is the one asked at, None for runs from the first one; `parts` are the hunks, () where
     versions are searched; `models` are those that will be. Nothing is asked here, and nothing can
@@ -109,12 +109,12 @@ class Plan:
         )
         self.step = self._first_step()
         self._judge = expectation.judge_of(models, request.expect, request.judge, self._model.name)
-        self.asked = self._make_trials()
+        self.trials = self._make_trials()
         self._fill()
         self.question: Json = [
             self.trace.id,
             self.step,
-            self.asked.name,
+            self.trials.name,
             self._model.name,
             self._model.server,
             self.range,
@@ -142,7 +142,7 @@ class Plan:
         source = next((each for each in self._sources if each.name == name), None)
         if source is None:
             return Label(name)
-        made = next((each for each in self.asked.versions if each.name == name), None)
+        made = next((each for each in self.trials.versions if each.name == name), None)
         recorded = ("as recorded",) if made is not None and made.edit is None else ()
         note = " · ".join((source.note, *recorded) if source.note else recorded)
         return Label(name, note, source.note)
@@ -205,7 +205,7 @@ class Plan:
 
     def _add(self, versions: Iterable[Version]) -> None:
         for each in versions:
-            self.asked.add(Version(name=each.name, edit=each.edit, start=self.step))
+            self.trials.add(Version(name=each.name, edit=each.edit, start=self.step))
 
     def _from_each_step(self, fix: Edit) -> None:
         """The fix from each step of the run it applies to; the others are said."""
@@ -217,12 +217,12 @@ class Plan:
                 continue
             version = Version(name=f"step {step.index}", edit=_one_model(fix), start=step.index)
             try:
-                self.asked.add(version)
+                self.trials.add(version)
             except CannotAsk as refusal:
                 self.notices.append(refusal.message)
             except BadEdit as refusal:
                 self.notices.append(f"left out: {refusal.message}")
-        if len(self.asked.versions) < 2:
+        if len(self.trials.versions) < 2:
             why = self.notices[-1] if self.notices else "the run has too few"
             raise BadVersions(f"the fix applies to fewer than two steps: {why}")
 
@@ -240,8 +240,8 @@ class BisectEstimate(Struct, frozen=True, kw_only=True):
     """What a bisection may come to.
 
     `stored` samples are there already; about `samples` in all are wanted where a version fails in
-    1 of 10 answers before the change and in 8 of 10 after it, and never more than `most`. A sample
-    is one call, or for whole runs up to `calls_each`. `input_tokens` and `usd` are those of one
+    1 of 10 answers before the change and in 8 of 10 after it, and never more than `max_samples`. A
+    sample is one call, or for whole runs up to `calls_each`. `input_tokens` and `usd` are of one
     sample, as its recorded steps were; None where that is not known. `settled`: the search comes to
     its end with what is stored. A `judge` is asked once more for every answer that is unlike those
     before it, for `judge_usd`; None where no model judges.
@@ -250,7 +250,7 @@ class BisectEstimate(Struct, frozen=True, kw_only=True):
     model: str
     stored: int
     samples: int
-    most: int
+    max_samples: int
     calls_each: int
     input_tokens: int
     usd: float | None
@@ -272,12 +272,12 @@ def estimate_cost(store: Store, request: BisectRequest) -> BisectEstimate:
     Raises as `run_bisection` does before it asks.
     """
     plan = Plan(store, request, ModelPool(store))
-    model = plan.asked.model
+    model = plan.trials.model
     stored, settled = (0, False) if request.no_cache else _stored(plan)
     if plan.parts:
         about = expected_for_hunks(len(plan.parts), plan.settings)
     else:
-        about = expected_for_versions(len(plan.asked.versions), plan.settings)
+        about = expected_for_versions(len(plan.trials.versions), plan.settings)
     road = (
         free.recorded_actions(plan.trace, request.fix, model.name, plan.step) if plan.free else []
     )
@@ -285,7 +285,7 @@ def estimate_cost(store: Store, request: BisectRequest) -> BisectEstimate:
     with Store.open(":memory:") as empty:
         one = Models.one(Cached(empty, model.name))
         each = estimate(plan.trace, None, one, sampling=fixed(1), steps=steps)
-    detector = plan.asked.oracle if isinstance(plan.asked, Trials) else None
+    detector = plan.trials.detector if isinstance(plan.trials, Trials) else None
     judged = (
         detector if isinstance(detector, JudgeDetector) and detector.judge is not None else None
     )
@@ -293,7 +293,7 @@ def estimate_cost(store: Store, request: BisectRequest) -> BisectEstimate:
         model=model.name,
         stored=stored,
         samples=about,
-        most=plan.settings.most,
+        max_samples=plan.settings.max_samples,
         calls_each=free.limit_of(road, request.max_steps) if plan.free else 1,
         input_tokens=each.input_tokens,
         usd=0.0 if model.name == DEMO else each.usd,
@@ -305,16 +305,16 @@ def estimate_cost(store: Store, request: BisectRequest) -> BisectEstimate:
 
 def _stored(plan: Plan) -> tuple[int, bool]:
     """How far the search gets with what is stored, and whether that is its end."""
-    if plan.asked.model.name == DEMO:  # it would answer
+    if plan.trials.model.name == DEMO:  # it would answer
         return 0, False
     going = (
-        bisect_hunks(plan.asked, plan.old, plan.parts, plan.hunk_edit, plan.settings)
+        bisect_hunks(plan.trials, plan.old, plan.parts, plan.hunk_edit, plan.settings)
         if plan.parts
-        else bisect(plan.asked, len(plan.asked.versions), plan.settings)
+        else bisect(plan.trials, len(plan.trials.versions), plan.settings)
     )
     settled = False
     with suppress(OfflineMiss, ModelRefused):
         for _ in going:
             pass
         settled = True
-    return len(plan.asked.evidence), settled
+    return len(plan.trials.evidence), settled

@@ -50,10 +50,10 @@ def run_bisection(store: Store, request: BisectRequest, models: ModelPool) -> Ge
     work = _Work(store, plan)
     view = yield from work.run()
     if view.samples and not work.cut_short:
-        take_range(store, plan.trace.id, plan.asked.model.name, plan.range)
+        take_range(store, plan.trace.id, plan.trials.model.name, plan.range)
     if view.samples:
         kept = KeptBisect(
-            trace=plan.trace.id, model=plan.asked.model.name, range=plan.range, view=view
+            trace=plan.trace.id, model=plan.trials.model.name, range=plan.range, view=view
         )
         answers.keep(store, f"{KEPT}{plan.trace.id}/{view.digest}", kept)
     yield view
@@ -78,10 +78,10 @@ class _Work:
         plan = self._plan
         if plan.parts:
             ended = yield from self._going(
-                bisect_hunks(plan.asked, plan.old, plan.parts, plan.hunk_edit, plan.settings)
+                bisect_hunks(plan.trials, plan.old, plan.parts, plan.hunk_edit, plan.settings)
             )
             return self._hunks_over(ended)
-        over = yield from self._going(bisect(plan.asked, len(plan.asked.versions), plan.settings))
+        over = yield from self._going(bisect(plan.trials, len(plan.trials.versions), plan.settings))
         return self._over(over.found, over.refused)
 
     def _going(
@@ -93,7 +93,7 @@ class _Work:
             except StopIteration as ended:
                 found: Ended[R] = ended.value
                 self.cut_short = found.refused is not None
-                if found.refused is not None and not self._plan.asked.evidence:
+                if found.refused is not None and not self._plan.trials.evidence:
                     raise ModelRefused(found.refused) from None
                 return found
             yield self._under_way(progress)
@@ -102,7 +102,7 @@ class _Work:
     # --- views
 
     def _under_way(self, now: Progress) -> BisectView:
-        names = [self._plan.asked.versions[each].name for each in now.wanted]
+        names = [self._plan.trials.versions[each].name for each in now.wanted]
         self._rounds.append(round_line(now.why, names))
         latest = self._rounds[-1]
         wanted = [now.versions.index(each) for each in now.wanted]
@@ -163,8 +163,8 @@ class _Work:
         return self._finished(view, first, ended.refused)
 
     def _common(self) -> BisectView:
-        plan, model = self._plan, self._plan.asked.model
-        fidelity, spent = plan.asked.fidelity, plan.models.spending
+        plan, model = self._plan, self._plan.trials.model
+        fidelity, spent = plan.trials.fidelity, plan.models.spending
         return BisectView(
             trace=plan.trace.id,
             kind=plan.kind,
@@ -172,14 +172,14 @@ class _Work:
             sentence="",
             step=plan.step,
             free=plan.free,
-            detector=plan.asked.name,
+            detector=plan.trials.name,
             model=label(model.name),
             server=model.server,
             fidelity=fidelity.level.value if fidelity is not None else None,
             fidelity_reasons=fidelity.reasons if fidelity is not None else (),
             notices=tuple(plan.notices),
             rounds=tuple(self._rounds),
-            most=plan.settings.most,
+            max_samples=plan.settings.max_samples,
             cached=spent.cached,
             calls=spent.calls,
             spent_usd=spent.usd,
@@ -189,13 +189,13 @@ class _Work:
     def _finished(self, view: BisectView, found: Found, refused: str | None) -> BisectView:
         plan = self._plan
         warning = several(found)
-        notices = [*([warning] if warning else []), *plan.notices, *self._lost(plan.asked.lost)]
-        if isinstance(plan.asked, Rollouts):
-            judged = sum(1 for each in plan.asked.given if each.bad is not None)
-            notices += filter(None, [resting(plan.asked.guessed, judged)])
+        notices = [*([warning] if warning else []), *plan.notices, *self._lost(plan.trials.lost)]
+        if isinstance(plan.trials, Rollouts):
+            judged = sum(1 for each in plan.trials.given if each.bad is not None)
+            notices += filter(None, [resting(plan.trials.guessed, judged)])
         if refused is not None and view.status == "found":
             notices.append(f"stopped before it was confirmed: {refused}")
-        bounds = limits_of(plan.kind, free=plan.free, step=plan.step, model=plan.asked.model.name)
+        bounds = limits_of(plan.kind, free=plan.free, step=plan.step, model=plan.trials.model.name)
         return structs.replace(
             view,
             notices=tuple(notices),
@@ -207,19 +207,19 @@ class _Work:
         )
 
     def _seen(self) -> Sequence[tuple[object, ...]]:
-        return [tuple(each) for each in self._plan.asked.evidence]
+        return [tuple(each) for each in self._plan.trials.evidence]
 
     def _lost(self, lost: Mapping[int, str]) -> Iterator[str]:
         """Why samples are unusable, a line per version."""
         counted: dict[int, int] = {}
-        for each in self._plan.asked.evidence:
+        for each in self._plan.trials.evidence:
             if each.bad is None:
                 counted[each.version] = counted.get(each.version, 0) + 1
         for version, why in sorted(lost.items()):
-            name = self._plan.asked.versions[version].name
+            name = self._plan.trials.versions[version].name
             many = format.count(counted[version], "sample" if not self._plan.free else "run")
             yield f"{name}: {many} unusable: {why}"
 
     def _labels(self, versions: Sequence[int]) -> list[Label]:
-        known = self._plan.asked.versions
+        known = self._plan.trials.versions
         return [self._plan.label(known[each].name) for each in versions]

@@ -51,10 +51,10 @@ from replay.errors import ArcError, OfflineMiss
 from replay.predicate import BadPredicate
 from taxonomy.detectors import NothingExpected
 
-MOST = 200
+MAX_SAMPLES = 200
 """Answers before a search of the screen gives up, until a person says otherwise."""
 
-MOST_OF_ALL = 10_000
+LIMIT_OF_SAMPLES = 10_000
 
 
 class BisectScreen(ExperimentScreen[BisectState]):
@@ -62,7 +62,9 @@ class BisectScreen(ExperimentScreen[BisectState]):
 
     CSS_PATH = "screen.tcss"
     HELP = "bisect edit"
-    AT_REST = frozenset({"run", "choose", "model", "most", "expect", "whole", "step", "from_here"})
+    AT_REST = frozenset(
+        {"run", "choose", "model", "max_samples", "expect", "whole", "step", "from_here"}
+    )
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (150, "-wide")]
 
     BINDINGS = [
@@ -78,7 +80,7 @@ class BisectScreen(ExperimentScreen[BisectState]):
         bind("M", "step", id="bisect.step", tooltip="Choose the step at which versions are tested"),
         bind("F", "whole", id="bisect.whole", label="free replays",
              tooltip="Judge whole free replays instead of one response, or one response again"),
-        bind("s", "most", id="bisect.most", label="max samples",
+        bind("s", "max_samples", id="bisect.max_samples", label="max samples",
              tooltip="Choose after how many samples to stop"),
         model_key("bisect"),
         *pane_keys("bisect", "Switch between the versions and what explains them", "turn"),
@@ -93,7 +95,9 @@ class BisectScreen(ExperimentScreen[BisectState]):
 
     def __init__(self, path: Path, trace: str, step: int, edit: Edit | None = None) -> None:
         """An `edit` is what is searched, if it can be; else a person is asked."""
-        super().__init__(path, BisectRequest(trace=trace, settings=Settings(most=MOST)))
+        super().__init__(
+            path, BisectRequest(trace=trace, settings=Settings(max_samples=MAX_SAMPLES))
+        )
         self._step = step
         self._edit = edit
         self._expectations = ExpectationDialog(self)
@@ -227,18 +231,18 @@ class BisectScreen(ExperimentScreen[BisectState]):
             request = structs.replace(request, expect=None, judge=None)
         self._settle(self.state.way, request)
 
-    def action_most(self) -> None:
-        words = f"now: {format.count(self.request.settings.most, 'sample')}"
+    def action_max_samples(self) -> None:
+        words = f"now: {format.count(self.request.settings.max_samples, 'sample')}"
         box = AskBox("sample limit", words, hint="a number, such as 200")
         self.app.push_screen(box, self._take_most)
 
     def _take_most(self, typed: str | None) -> None:
         if typed is None:
             return
-        if not typed.isdecimal() or not 2 <= int(typed) <= MOST_OF_ALL:
-            self.say(f"'{typed}' is not a number from 2 to {MOST_OF_ALL}", severity="error")
+        if not typed.isdecimal() or not 2 <= int(typed) <= LIMIT_OF_SAMPLES:
+            self.say(f"'{typed}' is not a number from 2 to {LIMIT_OF_SAMPLES}", severity="error")
             return
-        self.change_request(settings=structs.replace(self.request.settings, most=int(typed)))
+        self.change_request(settings=structs.replace(self.request.settings, max_samples=int(typed)))
 
     @property
     def recorded_model(self) -> str | None:

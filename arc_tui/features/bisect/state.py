@@ -263,7 +263,7 @@ class BisectCost(CostEstimate, frozen=True, eq=False, kw_only=True):
 def build_cost(store: Store, request: BisectRequest) -> BisectCost:
     """The cost of a bisection. Asks nothing. Raises as `run_bisection` does before it asks."""
     plan = Plan(store, request, ModelPool(store))
-    model, fidelity = plan.asked.model, plan.asked.fidelity
+    model, fidelity = plan.trials.model, plan.trials.fidelity
     view = BisectView(
         trace=plan.trace.id,
         kind=plan.kind,
@@ -271,14 +271,14 @@ def build_cost(store: Store, request: BisectRequest) -> BisectCost:
         sentence="",
         step=plan.step,
         free=plan.free,
-        detector=plan.asked.name,
+        detector=plan.trials.name,
         model=label(model.name),
         server=model.server,
         fidelity=fidelity.level.value if fidelity is not None else None,
         fidelity_reasons=fidelity.reasons if fidelity is not None else (),
         notices=tuple(plan.notices),
         rows=tuple(_rows(plan)),
-        most=plan.settings.most,
+        max_samples=plan.settings.max_samples,
     )
     return BisectCost(
         models=(model.name,),
@@ -289,7 +289,7 @@ def build_cost(store: Store, request: BisectRequest) -> BisectCost:
 
 
 def _rows(plan: Plan) -> Iterator[VersionRow]:
-    names = plan.hunk_names if plan.parts else [each.name for each in plan.asked.versions]
+    names = plan.hunk_names if plan.parts else [each.name for each in plan.trials.versions]
     for name in names:
         note = plan.label(name).note
         yield VersionRow(name=name, note=note, bad=rate(0, 0), hits=0, unusable=0, likely=None)
@@ -297,7 +297,7 @@ def _rows(plan: Plan) -> Iterator[VersionRow]:
 
 def _diffs(plan: Plan) -> Iterator[tuple[str, tuple[str, ...]]]:
     if not plan.parts:
-        for at, version in enumerate(plan.asked.versions):
+        for at, version in enumerate(plan.trials.versions):
             if at:
                 yield version.name, plan.diff([at])
         return
@@ -313,8 +313,8 @@ NOTHING = "Nothing to bisect yet. ‹bisect.choose› choose versions, an edit o
 
 
 HERE = {
-    "--max-samples N": "‹bisect.most›", "--free": "‹bisect.whole›", "--model": "‹bisect.model›",
-    "--step STEP": "‹bisect.step›",
+    "--max-samples N": "‹bisect.max_samples›", "--free": "‹bisect.whole›",
+    "--model": "‹bisect.model›", "--step STEP": "‹bisect.step›",
 }  # fmt: skip
 """Options that a sentence names, and the keys of the screen that do the same."""
 
@@ -436,7 +436,7 @@ def extent(estimate: BisectEstimate) -> str:
     cached = f", {estimate.stored} cached" if estimate.stored else ""
     whom = format.one_line(label(estimate.model))
     about = f"about {format.count(estimate.samples, 'sample')}{each}{cached}"
-    return f"{whom}: {about}, at most {estimate.most}"
+    return f"{whom}: {about}, at most {estimate.max_samples}"
 
 
 def _cost(estimate: BisectEstimate) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from difflib import unified_diff
 from typing import Literal, TypeAlias
 
+import msgspec
 from msgspec import Struct
 
 from arc_tui.ui import format
@@ -89,7 +90,7 @@ class BisectView(Struct, frozen=True, eq=False, kw_only=True):
     bounds: tuple[str, ...] = ()
     samples: int = 0
     checks: int = 0
-    most: int = 0
+    max_samples: int = msgspec.field(name="most", default=0)
     calls: int = 0
     cached: int = 0
     spent_usd: float = 0.0
@@ -231,14 +232,14 @@ def part_lines(culprits: Culprits) -> Iterator[str]:
     for part in culprits.parts[1:]:
         found = part.found
         ends = f"{_counts(found.seen[-1])} fail with, {_counts(found.seen[0])} without"
-        if not part.kept:
+        if not part.base:
             noun = "hunk" if len(part.order) == 1 else "hunks"
             sufficient = "sufficient" if found.status == "found" else "not sufficient"
             if found.status == "budget":
                 sufficient = "inconclusive"
             yield f"{noun} {_listed(part.order)} alone: {sufficient} ({ends})"
         else:
-            kept = _listed(sorted(part.kept))
+            kept = _listed(sorted(part.base))
             yield f"with hunk {kept}, among {_listed(part.order)}: {found.status} ({ends})"
 
 

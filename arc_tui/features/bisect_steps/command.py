@@ -203,7 +203,7 @@ def _line(view: StepsView) -> str:
 def _estimate_words(found: BisectStepsEstimate) -> Iterator[str]:
     """The facts to ask about, and the calls to make."""
     yield from (f"fact: {format.one_line(fact)}" for fact in found.facts)
-    line = estimate_line(structs.replace(found.estimate, most_calls=0, most_usd=None))
+    line = estimate_line(structs.replace(found.estimate, max_calls=0, max_usd=None))
     at_most = "" if found.runs is None else "at most "
     calls = format.count(found.test_calls, "call")
     test = f" · {at_most}{calls} more to confirm" if found.test_calls else ""
@@ -215,7 +215,7 @@ def _runs_words(runs: RunsEstimate, about: Estimate) -> str:
     price = "price unknown" if about.usd is None else f"about {format.usd(about.usd)}"
     return (
         f"{format.count(runs.each, 'free run')} from each of about {runs.steps} of"
-        f" {format.count(runs.of, 'step')}, at most {format.count(runs.most_calls, 'call')} each"
+        f" {format.count(runs.of, 'step')}, at most {format.count(runs.max_calls, 'call')} each"
         f" · at the recorded length about {format.count(about.calls, 'call')} ·"
         f" {format.tokens(about.input_tokens)} input tokens · {price}"
     )

@@ -53,9 +53,9 @@ from taxonomy.first_contradiction.recoverable import (
     Trial,
     arm,
     fix_of,
+    instruct_at,
     reproached,
     telling,
-    told_at,
 )
 from taxonomy.rules.rule import RuleContext
 
@@ -124,9 +124,9 @@ class StepPlan:
         if isinstance(self.detector, ContradictionDetector):
             return fix_of(self.trace, self._contradiction(found.step))
         if isinstance(self.detector, JudgeScoreDetector):
-            return told_at(self.trace, found.step, reproached(found))
+            return instruct_at(self.trace, found.step, reproached(found))
         shown = [each for each in found.evidence if each.role != "believes"]
-        return told_at(self.trace, found.step, telling(shown))
+        return instruct_at(self.trace, found.step, telling(shown))
 
     def tried(self, step: int, fix: Edit) -> Trial:
         """The fix at the step against control, by the detector."""
@@ -157,8 +157,8 @@ class StepPlan:
         if request.detector == "contradiction":
             return ContradictionDetector(self.trace)
         if request.detector == "judge":
-            scores, most = self._scores, request.max_samples
-            return JudgeScoreDetector(self.trace, self._judge, scores=scores, most=most)
+            scores, max_steps = self._scores, request.max_samples
+            return JudgeScoreDetector(self.trace, self._judge, scores=scores, max_steps=max_steps)
         assert self.model is not None
         if request.detector == "belief":
             return BeliefDetector(self.trace, self._facts(), self.model)
@@ -252,12 +252,12 @@ def _model(
 
 class RunsEstimate(Struct, frozen=True, kw_only=True):
     """Free runs: `each` from every step evaluated, about `steps` of `of`. A run makes at most
-    `most_calls` calls; how many is unknown beforehand."""
+    `max_calls` calls; how many is unknown beforehand."""
 
     steps: int
     of: int
     each: int
-    most_calls: int
+    max_calls: int
 
 
 class BisectStepsEstimate(Struct, frozen=True, kw_only=True):
@@ -310,11 +310,11 @@ def _of_runs(plan: StepPlan, detector: RecoverableDetector) -> BisectStepsEstima
     return BisectStepsEstimate(
         estimate=structs.replace(
             _half(_one_run(plan, name, {each.step.index for each in road}), steps * runs, name),
-            most_calls=min(of, request.max_samples or of) * runs * limit,
+            max_calls=min(of, request.max_samples or of) * runs * limit,
         ),
         test_calls=2 * runs * limit if request.confirm else 0,
         facts=(),
-        runs=RunsEstimate(steps=steps, of=of, each=runs, most_calls=limit),
+        runs=RunsEstimate(steps=steps, of=of, each=runs, max_calls=limit),
     )
 
 

@@ -75,7 +75,7 @@ class _Work:
     def _search(self) -> Generator[StepsView]:
         detector, shown = self.plan.detector, time.monotonic()
         limit = self.plan.request.max_samples
-        search = locate(detector.steps, monotone=detector.monotone, most=limit)
+        search = locate(detector.steps, monotone=detector.monotone, max_steps=limit)
         try:
             step = next(search)
             while True:
@@ -97,10 +97,12 @@ class _Work:
 
     def _so_far(self) -> Located:
         """The result before the search has ended."""
-        asked = tuple(sorted((step, each.bad) for step, each in self._answers.items()))
-        first = next((step for step, bad in asked if bad), None)
+        answers = tuple(sorted((step, each.bad) for step, each in self._answers.items()))
+        first = next((step for step, bad in answers if bad), None)
         among = () if first is None else (first,)
-        return Located(status="budget", first_bad=first, among=among, asked=asked, scanned=False)
+        return Located(
+            status="budget", first_bad=first, among=among, answers=answers, scanned=False
+        )
 
     def _decisive(self) -> Answer | None:
         """The answer at the step to look at: the first bad one, or the last recoverable one."""
@@ -109,7 +111,7 @@ class _Work:
             return None
         if not isinstance(self.plan.detector, RecoverableDetector):
             return self._answers[located.first_bad]
-        good = [step for step, bad in located.asked if bad is False and step < located.first_bad]
+        good = [step for step, bad in located.answers if bad is False and step < located.first_bad]
         return self._answers[good[-1]] if good else None
 
     def _view(self, *, running: bool = False) -> StepsView:

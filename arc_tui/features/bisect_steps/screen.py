@@ -13,7 +13,6 @@ from typing import NamedTuple, get_args
 
 from msgspec import structs
 from textual.app import App, ComposeResult
-from textual.binding import Binding
 from textual.getters import query_one
 from textual.reactive import reactive
 
@@ -54,7 +53,6 @@ from replay.errors import ArcError
 from replay.models.choose import DEMO
 from replay.predicate import predicate
 
-ORACLE = Binding.Group("oracle", compact=True)
 FREE = "contradiction"
 NAMES: tuple[DetectorName, ...] = get_args(DetectorName)
 
@@ -69,20 +67,20 @@ class StepsScreen(ExperimentScreen[BisectStepsState]):
     HELP = "first contradiction"
     MISS_HINT = "‹steps.run› run, with a limit"
     AT_REST = ExperimentScreen.AT_REST | {
-        "validate", "attach", "oracle", "turn", "choose", "fact", "expect", "stale", "judge",
+        "confirm", "attach", "detector", "turn", "choose", "fact", "expect", "stale", "judge",
     }  # fmt: skip
     VERTICAL_BREAKPOINTS = [(0, "-short"), (30, "-tall")]
 
     BINDINGS = [
         run_key("steps", "Call the model about every step, or continue the run with the fix"),
-        bind("V", "validate", id="steps.validate",
+        bind("V", "confirm", id="steps.confirm",
              tooltip="Confirm the step: call the model as recorded and with the fix"),
         bind("a", "attach", id="steps.attach", tooltip="Attach what the source did not record"),
         stop_key("steps"),
-        bind("D", "oracle", id="steps.oracle",
+        bind("D", "detector", id="steps.detector",
              tooltip="Choose the detector that names the step"),
-        bind("l", "turn(1)", id="steps.oracle_next", show=False, tooltip="Use the next detector"),
-        bind("h", "turn(-1)", id="steps.oracle_before", show=False,
+        bind("l", "turn(1)", id="steps.detector_next", show=False, tooltip="Use the next detector"),
+        bind("h", "turn(-1)", id="steps.detector_before", show=False,
              tooltip="Use the previous detector"),
         bind("o", "choose", id="steps.fix", label="fix",
              tooltip="Choose a saved edit, or a file, as the fix to test"),
@@ -152,7 +150,7 @@ class StepsScreen(ExperimentScreen[BisectStepsState]):
         if search.is_settled:
             self._run(self.request)
 
-    def action_oracle(self) -> None:
+    def action_detector(self) -> None:
         choices = [Option(name, DETECTORS.get(name, "")) for name in NAMES]
         box = AskBox("detector", choices=choices)
         self.app.push_screen(box, lambda name: self.change_request(detector=name) if name else None)
@@ -162,7 +160,7 @@ class StepsScreen(ExperimentScreen[BisectStepsState]):
         self.change_request(detector=NAMES[at])
 
     def action_choose(self) -> None:
-        own = Option(MADE, f"the default of {self.key_of('steps.validate')}")
+        own = Option(MADE, f"the default of {self.key_of('steps.confirm')}")
         none = None if self.request.detector == "recoverable" else own
         self.pick_edit("fix to test", self._take_fix, none)
 
@@ -235,7 +233,7 @@ class StepsScreen(ExperimentScreen[BisectStepsState]):
         else:
             self.submit(self._submit(search, self.request))
 
-    def action_validate(self) -> None:
+    def action_confirm(self) -> None:
         trial = self.state.trial
         if trial is not None and self.state.testable:
             self.submit(self._submit(trial, structs.replace(self.request, confirm=True)))
@@ -309,7 +307,7 @@ class StepsScreen(ExperimentScreen[BisectStepsState]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         state, detector = self.state, self.request.detector
         match action:
-            case "validate" if not state.testable:
+            case "confirm" if not state.testable:
                 return False
             case "run" if detector == FREE:
                 return False

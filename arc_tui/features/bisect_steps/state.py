@@ -48,7 +48,7 @@ DETECTORS = {
 
 # --- what it costs
 
-NOT_YET = Located(status="budget", first_bad=None, among=(), asked=(), scanned=False)
+NOT_YET = Located(status="budget", first_bad=None, among=(), answers=(), scanned=False)
 
 
 class StepsCost(CostEstimate, frozen=True, eq=False, kw_only=True):
@@ -113,7 +113,7 @@ def build_search_cost(store: Store, request: BisectStepsRequest) -> SearchCost:
     return SearchCost(
         models=() if plan.asker is None else (plan.asker.name,),
         calls=seen.estimate,
-        max_calls=max(seen.estimate.calls, seen.estimate.most_calls),
+        max_calls=max(seen.estimate.calls, seen.estimate.max_calls),
         runs=seen.runs,
         request=request,
         view=build_steps(
@@ -171,7 +171,7 @@ def _beliefs(detector: BeliefDetector, step: int, replayed: Estimate, samples: i
     share = calls / replayed.calls if replayed.calls else None
     usd = None if share is None or replayed.usd is None else share * replayed.usd
     return structs.replace(
-        replayed, calls=calls, stored=stored, by_size=calls, usd=usd, most_calls=0, most_usd=None
+        replayed, calls=calls, stored=stored, by_size=calls, usd=usd, max_calls=0, max_usd=None
     )
 
 
@@ -320,7 +320,7 @@ _KEYS = (
     ("--judge NAME", "‹steps.judge›"),
     ("--judge demo", "‹steps.judge›, demo"),
     ("--model", "‹steps.model›"),
-    ("--confirm", "‹steps.validate›"),
+    ("--confirm", "‹steps.confirm›"),
     ("--allow-stale", "‹steps.stale›"),
     (". Try: --max-samples N", "; ‹steps.run› run again"),
     ("(-k)", "(‹steps.samples›)"),
@@ -402,7 +402,7 @@ def confirming(found: TrialCost) -> str:
     calls = found.max_calls if found.calls is None else found.calls.calls
     extent = f"{'at most ' if runs else ''}{format.count(calls, 'call')}{_cached(found)}"
     each = format.count(found.samples, "run" if runs else "sample")
-    return f"‹steps.validate› confirm: {each} per arm, {extent} to {_whom(found)}{_price(found)}."
+    return f"‹steps.confirm› confirm: {each} per arm, {extent} to {_whom(found)}{_price(found)}."
 
 
 def after_confirmation(view: StepsView) -> str:
@@ -417,25 +417,25 @@ def after_confirmation(view: StepsView) -> str:
                 " the run, then ‹replay.stored:o›."
             )
         case "refuted":
-            return "‹steps.fix› try another fix, ‹steps.oracle› another detector"
+            return "‹steps.fix› try another fix, ‹steps.detector› another detector"
         case _ if view.confirmation.control.n and view.confirmation.edited.n:
             return "‹steps.samples› try more samples, ‹steps.fix› another fix"
         case _:
-            return "‹steps.fix› try another fix, ‹steps.oracle› another detector"
+            return "‹steps.fix› try another fix, ‹steps.detector› another detector"
 
 
 def without_step(request: BisectStepsRequest) -> str:
     """The next action where no step was found."""
     if request.detector == "contradiction":
         return (
-            "‹steps.oracle› try another detector, such as the model's belief;"
+            "‹steps.detector› try another detector, such as the model's belief;"
             " ‹steps.fact› choose a fact to ask about"
         )
     if request.detector == "belief":
-        return "‹steps.fact› try another fact, ‹steps.oracle› another detector"
+        return "‹steps.fact› try another fact, ‹steps.detector› another detector"
     if request.detector == "recoverable" and not request.allow_stale:
-        return "‹steps.stale› allow stale results, ‹steps.oracle› try another detector"
-    return "‹steps.oracle› try another detector"
+        return "‹steps.stale› allow stale results, ‹steps.detector› try another detector"
+    return "‹steps.detector› try another detector"
 
 
 def rate_words(given: Rate, lost: int, why: str | None) -> str:

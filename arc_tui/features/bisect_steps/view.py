@@ -277,13 +277,13 @@ def sentence(trace: Trace, located: Located, found: Answer | None, about: About)
 def judged_sentence(trace: Trace, located: Located, found: Answer | None) -> str:
     """The first step that a judge scores low, or that none is known."""
     if located.status == "none":
-        scored = sum(bad is not None for _, bad in located.asked)
+        scored = sum(bad is not None for _, bad in located.answers)
         return f"No step scores under {ACHIEVED_SCORE}: {format.count(scored, 'step')} scored."
     if found is None:
         return contradiction_sentence(trace, located, found)
     at = trace.steps[found.step].ask.place.message
     message = f" (message {at})" if at is not None else ""
-    bad = sum(bad is True for _, bad in located.asked)
+    bad = sum(bad is True for _, bad in located.answers)
     more = f" {bad} steps in all score under {ACHIEVED_SCORE}." if bad > 1 else ""
     earlier = [step for step in located.among if step != found.step]
     unknown = f" No score for {_steps(earlier)} before it." if earlier else ""
@@ -314,14 +314,14 @@ def contradiction_sentence(trace: Trace, located: Located, found: Answer | None)
     """The first contradiction, or that none is known."""
     match located.status:
         case "none":
-            steps = format.count(len(located.asked), "step")
+            steps = format.count(len(located.answers), "step")
             return f"No contradiction found: {steps} evaluated."
-        case "censored" if not located.asked:
+        case "censored" if not located.answers:
             return "No step can be evaluated; each row gives the reason."
         case "censored":
             return "No usable sample from any step."
         case "budget" if found is None:
-            steps = format.count(len(located.asked), "step")
+            steps = format.count(len(located.answers), "step")
             return f"No contradiction found in {steps}; the others are not evaluated."
     assert found is not None
     at = trace.steps[found.step].ask.place.message
@@ -335,7 +335,7 @@ def recoverable_sentence(located: Located) -> str:
     """The last step from which free runs with the fix recover, or that none is known."""
     first = located.first_bad
     if first is None:
-        silent = [step for step, bad in located.asked if bad is None]
+        silent = [step for step, bad in located.answers if bad is None]
         if located.status == "none" and silent:
             return (
                 "Recoverable from every step with enough usable runs; inconclusive:"
@@ -344,7 +344,7 @@ def recoverable_sentence(located: Located) -> str:
         if located.status == "none":
             return "Recoverable from every step tested, including the last."
         return "Inconclusive: no step has enough usable runs."
-    before = [step for step, bad in located.asked if bad is False and step < first]
+    before = [step for step, bad in located.answers if bad is False and step < first]
     between = [step for step in located.among if step != first]
     if not before and between:
         return (
@@ -366,8 +366,8 @@ def unusable_words(answers: Mapping[int, Answer]) -> Iterator[str]:
     for step, each in sorted(answers.items()):
         if each.lost and not each.n:
             by_reason.setdefault(each.phrase, []).append(step)
-    most = sorted(by_reason.items(), key=lambda item: -len(item[1]))[:_REASONS]
-    yield from (f"From {_steps(steps)}: {reason}" for reason, steps in most)
+    commonest = sorted(by_reason.items(), key=lambda item: -len(item[1]))[:_REASONS]
+    yield from (f"From {_steps(steps)}: {reason}" for reason, steps in commonest)
 
 
 def steps_notices(
@@ -378,8 +378,8 @@ def steps_notices(
         yield "Not monotonic: all steps tested. The first bad step is named."
     if located.status == "budget" and not running:
         yield "Inconclusive: sample limit reached. Try: --max-samples N"
-    bad = [step for step, is_bad in located.asked if is_bad]
-    back = [step for step, is_bad in located.asked if is_bad is False and bad and step > bad[0]]
+    bad = [step for step, is_bad in located.answers if is_bad]
+    back = [step for step, is_bad in located.answers if is_bad is False and bad and step > bad[0]]
     if back and detector.calls and located.scanned and about != "judge":
         yield f"No contradiction again: {_steps(back)}."
 

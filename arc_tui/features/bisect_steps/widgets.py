@@ -256,7 +256,7 @@ def _confirmation(given: ConfirmationView) -> Iterator[Item]:
 
 
 def _fix(fix: FixView, *, is_tested: bool) -> Iterator[Item]:
-    name = "fix" if is_tested else "fix: ‹steps.validate› confirm"
+    name = "fix" if is_tested else "fix: ‹steps.confirm› confirm"
     yield HintBlock(text=name, style="role", aside=format.one_line(fix.name))
     for change in fix.changes:
         yield Block(text=format.plain(change), indent=INDENT)

@@ -211,7 +211,7 @@ def what(mark: Mark, found: Difference | None, results: bool | None) -> str:
         return ""
     if found.same is None:
         return format.one_line(found.unclear or "")
-    if found.departs:
+    if found.diverges:
         return format.one_line(found.brief)
     if results is False:
         return OTHER_RESULT

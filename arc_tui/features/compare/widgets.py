@@ -59,7 +59,7 @@ class CompareList(RowList):
              tooltip="Go to the next place where they differ"),
         bind("<", "hunk(-1)", id="compare.before", group=HUNK,
              tooltip="Go to the previous place where they differ"),
-        bind("X", "departure", id="compare.departure",
+        bind("X", "divergence", id="compare.divergence",
              tooltip="Go to where they diverge for good, else to the first difference"),
         bind("enter", "open_row", id="compare.open",
              tooltip="Open this step in its run, or unfold the steps"),
@@ -113,7 +113,7 @@ class CompareList(RowList):
         self._opened = set()
         self._lay_out()
         self.cursor = 0
-        self.action_departure()
+        self.action_divergence()
         self.post_message(self.Moved(self))
 
     def watch_every(self) -> None:
@@ -226,7 +226,7 @@ class CompareList(RowList):
         row = self._row(line)
         return row.mark not in ("inconclusive", "regrouped") and not quiet(row)
 
-    def action_departure(self) -> None:
+    def action_divergence(self) -> None:
         if self.view is not None and self.view.divergence is not None:
             self.go_to(self.view.divergence)
 

@@ -116,7 +116,7 @@ class _Work:
             request.edit.digest, spent.models, spent.servers, request.samples, self._range, rules,
         ]  # fmt: skip
         rows = [
-            [*place, row.oracle, [*map(_evidence, row.control)], [*map(_evidence, row.edited)]]
+            [*place, row.detector, [*map(_evidence, row.control)], [*map(_evidence, row.edited)]]
             for place, row in sorted(self._results.items())
         ]
         return digests.digest("try", digests.encode(question), digests.encode(rows))
@@ -137,9 +137,9 @@ class _Work:
     def _breaks(self) -> Iterator[Lane]:
         for case in self._plan.cases:
             trace = read.load(self._store, case.broke.trace)
-            yield self._lane(trace, (case.broke.step,), self._oracle(trace, case))
+            yield self._lane(trace, (case.broke.step,), self._detector(trace, case))
 
-    def _oracle(self, trace: Trace, case: Case) -> Detector | None:
+    def _detector(self, trace: Trace, case: Case) -> Detector | None:
         said = diagnosis(self._store, trace.id)
         return detector_of(trace, said.findings if said else (), case.broke)
 
@@ -147,7 +147,7 @@ class _Work:
         for key, steps in by_trace([control.spot for control in self._plan.controls]):
             yield self._lane(read.load(self._store, key), steps)
 
-    def _lane(self, trace: Trace, steps: Collection[int], oracle: Detector | None = None) -> Lane:
+    def _lane(self, trace: Trace, steps: Collection[int], detector: Detector | None = None) -> Lane:
         name = self._request.model or default_name(trace)
         assert name is not None, "a run whose model is not known is not applicable"
         return Lane(
@@ -157,7 +157,7 @@ class _Work:
             sampling=self._request.sampling(self._range),
             steps=steps,
             rules=self._request.rules,
-            oracle=oracle,
+            detector=detector,
         )
 
 

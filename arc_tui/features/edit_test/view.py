@@ -134,7 +134,7 @@ class TestedRun(Struct, frozen=True, kw_only=True):
 
 
 class TestedStep(Struct, frozen=True, kw_only=True):
-    """A step that went well: how many answers of each arm depart from what was recorded.
+    """A step that went well: how many answers of each arm diverge from what was recorded.
 
     `passed` tells a step of a run that passed from one before a break. `flawed` answers of the
     edited arm are wrong whatever was meant. `effect` None: not asked yet. `p` is of the step's own
@@ -175,7 +175,7 @@ def run_row(case: Case, result: StepResult | None, like: str | None) -> TestedRu
         step=known.step,
         by=known.by,
         ruling=found.ruling,
-        detector=test.oracle if test is not None else None,
+        detector=test.detector if test is not None else None,
         control=Share(hits=test.control, n=test.control_n) if test is not None else None,
         edited=Share(hits=test.edited, n=test.edited_n) if test is not None else None,
         p=found.own.p if found.own is not None else None,
@@ -209,8 +209,8 @@ def step_row(control: Control, result: StepResult | None) -> TestedStep:
         step=known.step,
         passed=known.passed,
         effect=found.effect,
-        control=_departs(found.control),
-        edited=_departs(found.edited),
+        control=_diverges(found.control),
+        edited=_diverges(found.edited),
         p=found.own.p if found.own is not None else None,
         by_chance=found.own.by_chance if found.own is not None else None,
         flawed=found.flawed,
@@ -229,13 +229,13 @@ def table(row: TestedRun | TestedStep) -> Table | None:
 
 
 def _unjudged(result: StepResult, test: BreakTest | None) -> int:
-    """Answers of either arm of which the oracle cannot tell."""
+    """Answers of either arm of which the detector cannot tell."""
     judged_n = test.control_n + test.edited_n if test is not None else 0
     return len(result.control) + len(result.edited) - judged_n
 
 
-def _departs(counts: Counts) -> Share:
-    return Share(hits=counts.departs, n=counts.decided)
+def _diverges(counts: Counts) -> Share:
+    return Share(hits=counts.diverges, n=counts.decided)
 
 
 def _most_frequent(replies: Sequence[Reply]) -> str:
@@ -279,7 +279,7 @@ class EditTestView(Struct, frozen=True, eq=False, kw_only=True):
     their intervals mind that runs of one task are alike. `fixed_by_chance` and `broke_by_chance`:
     how many of them chance alone would call so, None where that was not reckoned. `control` and
     `edited` count the answers that still show the failure, each question once, and `p` is how often
-    chance alone sets the arms so far apart; `step_p` is that of the departures at the healthy
+    chance alone sets the arms so far apart; `step_p` is that of the divergences at the healthy
     steps. `done` of `total` steps are in; `ended` says why no more will be, where it was cut short.
     `rules` are those of the user by which actions were compared. `range` numbers rounds of samples,
     0 the first; `digest` is over all evidence of a finished try, whatever was answered first.

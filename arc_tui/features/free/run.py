@@ -240,7 +240,7 @@ def _row(
 def _mark(against: Difference | None) -> Mark:
     if against is None:
         return "own"
-    return "same" if against.same else "diverged" if against.departs else "unclear"
+    return "same" if against.same else "diverged" if against.diverges else "unclear"
 
 
 def _got(found: Found, stubs: Mapping[str, Stub]) -> Got:

@@ -293,7 +293,7 @@ def _path_sentence(made: FreeRun) -> str:
 
 
 def _how(against: Difference) -> str:
-    if against.departs:
+    if against.diverges:
         return f": {format.one_line(against.brief)}"
     if against.reworded:
         return ": reworded"

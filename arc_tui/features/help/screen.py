@@ -158,7 +158,7 @@ class HelpScreen(ModalScreen[None]):
 SUBJECTS: dict[str, frozenset[str]] = {
     "go": frozenset(
         "step candidate error found move page first last turn tab pane look jump peer sibling mark"
-        " marked return follow back leave cancel open open_row choose hunk departure".split()
+        " marked return follow back leave cancel open open_row choose hunk divergence".split()
     ),
     "view": frozenset(
         "find filter failed sort view_menu keys zoom fold unfold fold_here unfold_here diff signs"
@@ -171,8 +171,8 @@ SUBJECTS: dict[str, frozenset[str]] = {
     "tag": frozenset("tag undo repeat clear queue walk turn_blind pick accept fault note".split()),
     "experiment": frozenset(
         "edit replay bisect bisect_steps probes free try run run_chosen stop samples model stored"
-        " change attach stub expect oracle judge fact validate stale forget from_here most words"
-        " summary take controls editor whole keep labels".split()
+        " change attach stub expect detector judge fact confirm stale forget from_here"
+        " max_samples words summary take controls editor whole keep labels".split()
     ),
     "copy": frozenset("copy copy_part view".split()),
 }

@@ -273,7 +273,7 @@ class _Work:
             by=by,
             samples=means,
             steps=steps if means else (),
-            departs=way.departs,
+            diverges=way.diverges,
         )
         self._found.append(scored)
         self._rows.append(wording_row(scored, way, opinions))

@@ -187,7 +187,7 @@ def wording_row(
         spread=found.spread,
         samples=found.samples,
         steps=found.steps,
-        diverged=found.departs,
+        diverged=found.diverges,
         response=ends[0].actions[0].phrase if ends else "",
         why=_why(last) if last is not None else "",
         note=_note(way, opinions),

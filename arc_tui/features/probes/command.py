@@ -205,7 +205,7 @@ def _as_json(line: result.LogLine) -> dict[str, Any]:
         "trace": line.trace,
         "step": line.step,
         "model": line.model,
-        "detector": line.oracle,
+        "detector": line.detector,
         "control": list(line.control),
         "edited": list(line.edited),
         "digest": line.digest,
@@ -304,7 +304,7 @@ def print_probe(out: Console, view: ProbeView) -> None:
     out.print()
     if view.line is not None:
         out.print(Text(format.plain(view.line.line)), soft_wrap=True)
-    judged = f", judged by {view.test.oracle}" if view.test is not None else ""
+    judged = f", judged by {view.test.detector}" if view.test is not None else ""
     foot = (
         f"model {view.model}{judged} · {format.count(view.k, 'sample')} an arm at step"
         f" {view.step} · {spending_line(spending_of(view))}"

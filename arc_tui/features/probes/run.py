@@ -270,7 +270,7 @@ class _Work:
             models,
             sampling=self._sampling,
             steps=self._made.steps,
-            oracle=detector_at(self._case.trace, self._case.said.findings, self._made.step),
+            detector=detector_at(self._case.trace, self._case.said.findings, self._made.step),
         )
         for found in going:
             self._results[found.step] = found
@@ -314,7 +314,7 @@ class _Work:
             classification=means.classification if means is not None else None,
             intervention=means.intervention if means is not None else None,
             model=self._model.name,
-            oracle=test.oracle if test is not None else "",
+            detector=test.detector if test is not None else "",
             control=(test.control, test.control_n) if test is not None else (0, 0),
             edited=(test.edited, test.edited_n) if test is not None else (0, 0),
             digest=digest,

@@ -282,7 +282,7 @@ def _result(view: ProbeView) -> Iterator[Item]:
     if view.classification is not None:
         yield Block(text=format.plain(view.why), label="because")
     if view.test is not None:
-        yield Block(text=format.one_line(view.test.oracle), label="judged by", style="quiet")
+        yield Block(text=format.one_line(view.test.detector), label="judged by", style="quiet")
     yield Block(text=spent(view), label="model", style="quiet")
     if view.line is not None:
         yield Block(text=format.one_line(view.line.line), label="log", style="quiet")

@@ -14,7 +14,7 @@ from arc_tui.experiments.progress import resting
 from arc_tui.experiments.request import FreeRunRequest, ReplayRequest
 from arc_tui.ui import format
 from replay import kept
-from replay.bisection.change_point import HALF, LOOK, mostly
+from replay.bisection.change_point import HALF, LOOK, is_majority
 from replay.bisection.rounds import SampleRequest
 from replay.bisection.trials import CannotAsk, Given, Rollout, Rollouts, Trials, Version
 from replay.errors import CannotTell, ModelRefused, OfflineMiss
@@ -86,8 +86,8 @@ def estimate_cost(store: Store, question: Question) -> Estimate:
     unknown = each.usd is None or judged.usd is None
     return structs.replace(
         total_estimate([own, work.judged(levels[0])]),
-        most_calls=most + judged.calls,
-        most_usd=None if unknown else most * (each.usd or 0.0) + (judged.usd or 0.0),
+        max_calls=most + judged.calls,
+        max_usd=None if unknown else most * (each.usd or 0.0) + (judged.usd or 0.0),
     )
 
 
@@ -118,8 +118,8 @@ class _Work:
         if free is None:
             assert self.step is not None
             judge = expectation.judge_of(models, question.expect, question.judge, self.model.name)
-            oracle = expectation.detector_of(store, self.trace, self.step, question.expect, judge)
-            self._trials = Trials(self.trace, oracle, self.model, range=self.range)
+            detector = expectation.detector_of(store, self.trace, self.step, question.expect, judge)
+            self._trials = Trials(self.trace, detector, self.model, range=self.range)
         else:
             self._trials = Rollouts(
                 self.trace,
@@ -156,17 +156,17 @@ class _Work:
         """What judging the first samples of a step asks; each that is not stored is taken to be
         unlike the others."""
         assert isinstance(self._trials, Trials)
-        oracle = self._trials.oracle
-        if not isinstance(oracle, JudgeDetector):
+        detector = self._trials.detector
+        if not isinstance(detector, JudgeDetector):
             return NO_CALLS
         wishes = [SampleRequest(0, sample) for sample in range(samples)]
-        return oracle.estimate_cost(self._trials.actions(wishes), self.missing(samples))
+        return detector.estimate_cost(self._trials.actions(wishes), self.missing(samples))
 
     def view(self) -> ExpectView:
         spent = self._models.spending
         samples = list(map(_sampled, self._trials.given))
         hits, share = share_of(samples)
-        met = mostly(hits, share.n, self._bound)
+        met = is_majority(hits, share.n, self._bound)
         lost = len(samples) - share.n
         free = isinstance(self._trials, Rollouts)
         guessed = (

@@ -64,7 +64,7 @@ def _found(row: ReplayRow, broken: BreakTest | None) -> Iterator[Item]:
             f"in {broken.edited}/{broken.edited_n} edited,"
             f" {broken.control}/{broken.control_n} control"
         )
-        said = f"{shown} ({format.one_line(broken.oracle)}); {_chance(broken.p)}"
+        said = f"{shown} ({format.one_line(broken.detector)}); {_chance(broken.p)}"
         yield Block(text=said, label="failure", style="quiet")
     yield Block(text=_chance(row.p, row.effect), label="divergence", style="quiet")
 
@@ -100,7 +100,7 @@ def _arm(name: str, arm: ArmRow, row: ReplayRow) -> Iterator[Item]:
 def _rate(arm: ArmRow) -> str:
     """How often an arm diverges, with its interval, and how many samples are unclear."""
     found = arm.counts
-    said = f"diverges in {found.departs} of {found.decided}: {percent(found.departure)}"
+    said = f"diverges in {found.diverges} of {found.decided}: {percent(found.divergence)}"
     others = [
         f"{format.number(times)} {what}"
         for times, what in ((found.reworded, "reworded"), (found.unclear, "unclear"))

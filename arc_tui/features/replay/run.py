@@ -137,7 +137,7 @@ def run_replay(store: Store, request: ReplayRequest, pool: ModelPool) -> Generat
         sampling=sampling,
         steps=request.steps,
         rules=request.rules,
-        oracle=work.oracle,
+        detector=work.detector,
     )
     shown = 0.0
     try:
@@ -187,7 +187,7 @@ class _Work:
         self._diff = edit_diff(trace, edit, asked)
         self._break, self._notice = break_and_notice(store, trace.id)
         said = diagnosis(store, trace.id)
-        self.oracle = detector_at(trace, said.findings if said else (), self._break)
+        self.detector = detector_at(trace, said.findings if said else (), self._break)
         self._masked = {row.step: row.masked for row in step_rows(store, trace.id) if row.masked}
 
     def view(self) -> ReplayView:

@@ -134,7 +134,7 @@ def _clauses(found: ReplayEstimate, estimate: Estimate) -> Iterator[str]:
     yield f"{_at_first(found, estimate)}{at_most(estimate)}"
     if found.sampling.schedule == "batch":
         yield "one batch, within a day"
-    if found.is_free or not estimate.most_calls:
+    if found.is_free or not estimate.max_calls:
         yield "free"
     else:
         yield f"{format.cost(estimate)}; the run asks for a limit first"

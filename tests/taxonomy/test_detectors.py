@@ -1,4 +1,4 @@
-"""An oracle at the break: does another answer still show what a rule found?"""
+"""A detector at the break: does another answer still show what a rule found?"""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _loaded(store: Store) -> Trace:
 
 
 @pytest.fixture
-def oracle(tour: Trace) -> Detector:
+def detector(tour: Trace) -> Detector:
     found = detector_at(tour, diagnose(tour).findings, BREAK)
     assert found is not None
     return found
@@ -47,37 +47,39 @@ def calls(tool: str, **arguments: Json) -> Action:
     return Action(calls=(Act(tool=tool, arguments=arguments),))
 
 
-def test_the_recorded_action_shows_what_was_found_in_it(tour: Trace, oracle: Detector) -> None:
+def test_the_recorded_action_shows_what_was_found_in_it(tour: Trace, detector: Detector) -> None:
     ask = tour.steps[BREAK].ask
-    assert oracle.name == "hallucinated state, by rule"
-    assert oracle.step == BREAK
-    assert oracle.shows(action(ask.response, ask.error)) is True
+    assert detector.name == "hallucinated state, by rule"
+    assert detector.step == BREAK
+    assert detector.shows(action(ask.response, ask.error)) is True
 
 
-def test_another_invented_value_shows_it_too(oracle: Detector) -> None:
-    assert oracle.shows(calls("refund_order", order_id="1039", amount=4321, reason="late")) is True
+def test_another_invented_value_shows_it_too(detector: Detector) -> None:
+    assert (
+        detector.shows(calls("refund_order", order_id="1039", amount=4321, reason="late")) is True
+    )
 
 
-def test_looking_first_does_not_show_it(oracle: Detector) -> None:
-    assert oracle.shows(calls("get_order", order_id="1039")) is False
-    assert oracle.shows(Action(text="Which order do you mean?")) is False
+def test_looking_first_does_not_show_it(detector: Detector) -> None:
+    assert detector.shows(calls("get_order", order_id="1039")) is False
+    assert detector.shows(Action(text="Which order do you mean?")) is False
 
 
-def test_of_an_answer_that_was_cut_off_nothing_is_known(oracle: Detector) -> None:
-    assert oracle.shows(Action(text="I wi", cut="cut at the token limit")) is None
+def test_of_an_answer_that_was_cut_off_nothing_is_known(detector: Detector) -> None:
+    assert detector.shows(Action(text="I wi", cut="cut at the token limit")) is None
 
 
-def test_what_the_oracle_says_does_not_depend_on_what_came_after(
-    tour: Trace, oracle: Detector
+def test_what_the_detector_says_does_not_depend_on_what_came_after(
+    tour: Trace, detector: Detector
 ) -> None:
     short = structs.replace(tour, steps=tour.steps[: BREAK + 1])
     again = detector_at(short, diagnose(tour).findings, BREAK)
     assert again is not None
     for given in (calls("get_order", order_id="1039"), calls("refund_order", amount=4321)):
-        assert again.shows(given) == oracle.shows(given)
+        assert again.shows(given) == detector.shows(given)
 
 
-def test_where_nothing_was_found_there_is_no_oracle(tour: Trace) -> None:
+def test_where_nothing_was_found_there_is_no_detector(tour: Trace) -> None:
     findings = diagnose(tour).findings
     assert detector_at(tour, findings, 0) is None
     assert detector_at(tour, findings, None) is None
@@ -97,16 +99,16 @@ def looping() -> tuple[Trace, Detector]:
 def test_a_loop_goes_on_where_every_call_was_made_before(
     looping: tuple[Trace, Detector],
 ) -> None:
-    _, oracle = looping
-    assert oracle.shows(calls("search", query="x")) is True
-    assert oracle.shows(calls("search", query="y")) is False
-    assert oracle.shows(Action(text="I cannot find it.")) is None
+    _, detector = looping
+    assert detector.shows(calls("search", query="x")) is True
+    assert detector.shows(calls("search", query="y")) is False
+    assert detector.shows(Action(text="I cannot find it.")) is None
 
 
 def test_refused_arguments_are_known_only_of_the_recorded_call() -> None:
     made = trace([step(call("book", "error: no such date", date="32 May"))])
     finding = Finding(failure=FailureClass.BAD_ARGS, step=0, why="refused", rule="bad args")
-    oracle = detector_at(made, [finding], 0)
-    assert oracle is not None
-    assert oracle.shows(calls("book", date="32 May")) is True
-    assert oracle.shows(calls("book", date="30 May")) is None
+    detector = detector_at(made, [finding], 0)
+    assert detector is not None
+    assert detector.shows(calls("book", date="32 May")) is True
+    assert detector.shows(calls("book", date="30 May")) is None
