@@ -1,27 +1,147 @@
-"""The README says what there is: its tables are generated, and nothing is missing from them."""
+"""README and docs say what there is: tables and outputs are generated, and every link leads
+somewhere."""
 
 from __future__ import annotations
 
+import json
+import os
 import re
+from collections import Counter
+from importlib.util import find_spec
+from pathlib import Path
 
-from arc_tui.commands import COMMANDS
-from tests.readme import README, rendered
+import pytest
+
+from arc_tui.places import fixtures
+from tests.docs import DOCS, README, ROOT, blocks, console, pages, site, tables
+from tests.spoken import every_command
+from tests.test_sentences import GIVEN_UP
+
+LONG = {
+    "docs/guide/experiments.md",
+    "docs/guide/judges.md",
+    "docs/guide/replay.md",
+    "docs/guide/tagging.md",
+    "docs/query.md",
+    "docs/sources/benchmarks.md",
+    "docs/sources/tau-bench.md",
+    "docs/statistics.md",
+    "docs/tutorial.md",
+}
+"""Pages whose commands take a second or more."""
+
+PAGES = pages()
+OLD_WORDS = re.compile(
+    r"\b(tape|asks nobody|recorded road|point of no return|oracle|tryout|savable|belief left)\b",
+    re.I,
+)
 
 
-def test_the_readme_is_what_the_code_says() -> None:
-    text = README.read_text()
-    assert rendered(text) == text, "run `python -m tests.readme`"
+def name(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
 
 
-def test_every_command_stands_in_the_readme() -> None:
-    text = README.read_text()
-    assert [name for name in COMMANDS if f"arc {name}" not in text] == []
+def prose(text: str) -> str:
+    """A page without code."""
+    return re.sub(r"^```.*?^```$|`[^`\n]*`", "", text, flags=re.S | re.M)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_the_tables_are_what_the_code_says(page: Path) -> None:
+    text = page.read_text()
+    assert tables(text) == text, f"run `python -m tests.docs {name(page)}`"
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=[pytest.mark.slow] if name(page) in LONG else [])
+        for page in PAGES
+        if "```console" in page.read_text()
+    ],
+    ids=name,
+)
+def test_the_commands_print_what_is_written(page: Path) -> None:
+    text = page.read_text()
+    assert all(path.exists() for path in console.files(text).values()) or not os.environ.get("CI")
+    assert console.played(text) == text, f"run `python -m tests.docs {name(page)}`"
+
+
+def test_each_generated_block_stands_on_one_page() -> None:
+    found = Counter(
+        block
+        for page in PAGES
+        for block in blocks.BLOCKS
+        if f"<!-- {block} -->" in page.read_text()
+    )
+    assert found == Counter(list(blocks.BLOCKS))
+
+
+def test_every_command_has_its_section() -> None:
+    text = (DOCS / "reference/commands.md").read_text()
+    missing = [words for words in every_command() if f"arc {' '.join(words)}" not in text]
+    assert missing == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(page.read_text())):
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        there = (page.parent / path).resolve() if path else page
+        assert there.is_file(), target
+        if anchor:
+            assert anchor in anchors(there.read_text()), target
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors of a page's headings, as the site and code hosts make them."""
+    titles = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```$", "", text, flags=re.S | re.M), re.M)
+    plain = (re.sub(r"[^\w\s-]", "", title).strip().lower() for title in titles)
+    return {re.sub(r"[\s]+", "-", title) for title in plain}
+
+
+def test_every_page_is_in_the_contents() -> None:
+    listed = set(re.findall(r'"([\w/-]+\.md)"', (ROOT / ".zensical.toml").read_text()))
+    assert listed == {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.read_bytes()) <= 8192
+
+
+def test_the_readme_states_the_measured_accuracy() -> None:
+    found = json.loads((fixtures() / "localiser.json").read_text())["sets"]
+    for label_set in ("whowhen_ag", "trail_swe_bench"):
+        (held_out,) = (
+            each for each in found[label_set]["guessers"] if each["name"] == "localiser, held out"
+        )
+        assert (
+            f"{held_out['over_all']['exact']['value']:.0%}".replace("%", " %") in README.read_text()
+        )
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if p.name != "CHANGELOG.md"], ids=name)
+def test_no_word_that_was_given_up(page: Path) -> None:
+    text = page.read_text()
+    assert [words for words in GIVEN_UP if words in prose(text)] == []
+    assert OLD_WORDS.findall(prose(text)) == []
 
 
 def test_the_map_names_only_what_there_is() -> None:
     """Each name in backquotes that looks like a module or a folder of the product exists."""
-    root = README.parent
-    for page in (root / "CONTRIBUTING.md", root / "docs/architecture.md"):
-        for name in re.findall(r"`([a-z_/]+(?:/|\.py))`", page.read_text()):
+    for page in (ROOT / "CONTRIBUTING.md", ROOT / "docs/architecture.md"):
+        for found in re.findall(r"`([a-z_/]+(?:/|\.py))`", page.read_text()):
             homes = ("", "replay", "replay/formats", "taxonomy", "arc_tui")
-            assert any((root / home / name).exists() for home in homes), (page.name, name)
+            assert any((ROOT / home / found).exists() for home in homes), (page.name, found)
+
+
+@pytest.mark.skipif(
+    find_spec("zensical") is None and not os.environ.get("CI"), reason="needs the extra `docs`"
+)
+def test_the_site_builds_strictly_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+    built = site.build(tmp_path)
+    assert (built / "index.html").is_file()
+    assert (built / "pictures" / "session.svg").is_file()
+    assert list(site.foreign(built)) == []

@@ -1,6 +1,6 @@
 """`arc doctor`: is this machine fit for arc, and does a server behave as replay assumes?
 
-Its checks and reports, printed, and as Markdown for a bug report and the README.
+Its checks and reports, printed, and as Markdown for a bug report and the docs.
 """
 
 from __future__ import annotations

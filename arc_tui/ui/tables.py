@@ -1,4 +1,4 @@
-"""Tables of text, and the figures in them: the same cells for screens, commands and the README."""
+"""Tables of text, and the figures in them: the same cells for screens, commands and the docs."""
 
 from __future__ import annotations
 

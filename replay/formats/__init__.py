@@ -3,7 +3,7 @@
 A format is a module with `NAME` (its word in `--format`), `sniff(head)` (content decides, not the
 extension) and `read(source, tally)` (batches of traces). `part_of`, where a module has it, tells
 that a file belongs to another one. What it says of itself (`TITLE`, `FILES`, `FIDELITY`, `LACKS`)
-is printed by `arc import --list-formats` and in the README. Adding a format is one module, one line
+is printed by `arc import --list-formats` and in the docs. Adding a format is one module, one line
 in `_MODULES`, one sample, one row of expected counts.
 """
 

@@ -1,6 +1,6 @@
 """The disambiguation protocol as one table, and which symptom of it a run shows at its break.
 
-README, help, screens and commands read the table here. Source: ARC article (000), "Probes".
+Docs, help, screens and commands read the table here. Source: ARC article (000), "Probes".
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What can be asked of a run? One table of fields: help, README and `compile` read it.
+"""What can be asked of a run? One table of fields: help, docs and `compile` read it.
 
 A condition is on a row of the view `runs`; `{}` in one stands for what the value is held against.
 What the metrics of some traces are counted from is read here too, by trace.

@@ -1,4 +1,4 @@
-"""`arc doctor` as a user types it, and what it writes for a report and for the README."""
+"""`arc doctor` as a user types it, and what it writes for a report and for the docs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """`python -m tests.bench.calibrating`: measures arc on the shared label sets, once and in full.
 
-Writes `fixtures/calibration.json`, from which README and app take their figures: a machine without
+Writes `fixtures/calibration.json`, from which docs and app take their figures: a machine without
 the label sets shows what was measured on one that has them.
 """
 

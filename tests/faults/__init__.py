@@ -2,7 +2,7 @@
 
 `python -m tests.faults` runs every trial and prints one table; `-m slow` tests run the same trials,
 half as many of what takes long, the everyday tests a few of each. With `--keep` what was reached is
-kept in `reached.json`, from which the README's table is made.
+kept in `reached.json`, from which the table of `docs/reference/faults.md` is made.
 """
 
 from __future__ import annotations

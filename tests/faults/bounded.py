@@ -37,7 +37,7 @@ OTHERS_BYTES, OTHERS_ATTRIBUTES = 30 << 20, 300_000
 MOST_TIMES = 20
 """Memory, of a file's size: beyond what the same process takes for a file of nothing."""
 
-PROMISE = "a file costs what its size is worth, or is refused in words"
+PROMISE = "time and memory are bounded by a file's size, or it is refused in a sentence"
 
 TRIALS = {
     "archives: bombs, shared bytes, names that are paths, links, cut ends": "test_bombs.py",

@@ -136,14 +136,14 @@ def rows(many: int = TRIALS) -> Iterator[Row]:
     found = trials(many)
     kinds = ", ".join(f"{name} ({many})" for name, many in sorted(found.kinds.items()))
     yield Row(
-        promise="a damaged page: verify and recover end with words, the new file is sound",
+        promise="a damaged page: verify and recover end in a sentence, the new file is sound",
         trial=f"one page at a time: {kinds}",
         figure=f"{found.trials - len(found.unsound) - found.touched} of {found.trials}",
         kept=not found.unsound and not found.touched,
     )
     yield Row(
-        promise="what is left is saved, what is not is named",
-        trial=f"{found.traces} traces and {found.rows} rows beside them in {found.trials} files",
+        promise="what is readable is saved, what is not is named",
+        trial=f"{found.traces} traces and {found.rows} other rows in {found.trials} files",
         figure=(
             f"traces {found.whole} whole, {found.partial} incomplete and {found.gone} gone by name;"
             f" rows {found.rows - found.lost_rows} saved, {found.lost_rows} by name;"

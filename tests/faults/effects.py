@@ -275,7 +275,7 @@ def rows() -> Iterator[Row]:
     count = sum(1 for _ in modules())
     listed = len({name for table in tables.values() for name in table})
     yield Row(
-        promise="no side effects: what may be done stands in a table",
+        promise="no side effects but those of a table",
         trial=f"{count} modules read, {listed} may do something, each with its reason",
         figure=f"{more} more that could",
         kept=not more,
@@ -286,8 +286,8 @@ def rows() -> Iterator[Row]:
         left = beyond(told, folder)
     yield Row(
         promise="no process, no connection, no file but the database and what was named",
-        trial=f"{told['tried']} calls of every command, {len(told['told'])} events heard",
-        figure=f"{len(left)} that it should not do",
+        trial=f"{told['tried']} calls of every command, {len(told['told'])} events audited",
+        figure=f"{len(left)} unexpected",
         kept=not left,
     )
 

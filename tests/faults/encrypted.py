@@ -36,6 +36,7 @@ _LATE = 100
 """The last so many calls: the swap, and the wiping of the old bytes."""
 
 KEY = 'a key\'s "own" words; €'
+REVEALS_NOTHING = "an encrypted database reveals nothing"
 
 
 def rows(
@@ -46,7 +47,10 @@ def rows(
     seed: int = SEED,
 ) -> Iterator[Row]:
     if find_spec("sqlcipher3") is None:
-        promise, trial = "an encrypted database says nothing", "none: sqlcipher3 is not installed"
+        promise, trial = (
+            REVEALS_NOTHING,
+            "none: sqlcipher3 is not installed",
+        )
         yield Row(promise=promise, trial=trial, figure="not tried", kept=False)
         return
     with tempfile.TemporaryDirectory() as folder:
@@ -69,7 +73,7 @@ def _unreadable(file: Path, said: list[str]) -> Row:
         left = found_in(file, said)
         store.db.execute("DROP TABLE probe")
     return Row(
-        promise="an encrypted database says nothing",
+        promise=REVEALS_NOTHING,
         trial="texts found in the file, its log, beside it",
         figure=f"{len(left)} of {len(said)}",
         kept=not left,
@@ -90,8 +94,8 @@ def _refused(file: Path, wrong: int, seed: int) -> Row:
             refused += 1
     encryption.forget()
     return Row(
-        promise="an encrypted database says nothing",
-        trial="keys with one other character: refused in a sentence, the file untouched",
+        promise=REVEALS_NOTHING,
+        trial="keys with one wrong character: refused, the file untouched",
         figure=f"{refused} of {wrong}",
         kept=refused == wrong and file.read_bytes() == before,
     )
@@ -103,8 +107,8 @@ def _back(file: Path, said: list[str], runs: int) -> Row:
     encryption.forget()
     there = found_in(file, said)
     return Row(
-        promise="what is encrypted comes back",
-        trial="texts in the file when it is plain again",
+        promise="what was encrypted can be decrypted",
+        trial="texts in the file after decrypting",
         figure=f"{len(there)} of {len(said)}",
         kept=len(there) == len(said) and _runs(file) == runs,
     )
@@ -128,7 +132,7 @@ def _killed(made: Path, folder: Path, runs: int, kills: int, seed: int, said: li
         shutil.rmtree(file.parent)
     encryption.forget()
     return Row(
-        promise="encrypting that is killed does no harm",
+        promise="a killed encryption does no harm",
         trial="killed (SIGKILL) at seeded moments: plain or encrypted, whole; the next finishes it",
         figure=f"{kept} of {kills}",
         kept=kept == kills,

@@ -347,7 +347,7 @@ def told(found: Sequence[Tried], seconds: float) -> Iterator[Row]:
     peak = max(each.peak_mib for each in found)
     said = f"{len(crashes)} crashes, {len(hangs)} hangs; at most {peak} MiB"
     yield Row(
-        promise="a file is read or refused in words, whatever it holds",
+        promise="a file is read or refused in a sentence, whatever it holds",
         trial=f"{sum(each.inputs for each in found)} changed files of {len(found)} formats"
         f" in {seconds:.0f} s ({how})",
         figure="; ".join((said, *crashes, *hangs, *idle)),

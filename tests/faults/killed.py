@@ -532,7 +532,7 @@ def rows(kills: int = KILLS) -> Iterator[Row]:
         elif subject == "`arc record`":
             figure += f"; {found.kept} of {found.counted} finished calls kept"
         yield Row(
-            promise="killed at any moment: valid, no damage, the next run completes it",
+            promise="a kill at any moment leaves a valid database; the next run completes it",
             trial=f"{subject}, {found.kills} kills over {found.runs} databases",
             figure=figure,
             kept=not found.broken,

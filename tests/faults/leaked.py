@@ -26,6 +26,9 @@ from tests.faults.planted import PLACES, bytes_of, plant
 from tests.faults.secrets import Planted, impersonal, look_alikes, personal, secrets
 from tests.hostile import SEEDS, Value, places, put
 
+NO_FILE = "no file contains a planted secret"
+NO_MESSAGE = "no message contains a planted secret"
+
 Corpus = Callable[[], Iterable[Planted]]
 
 
@@ -126,14 +129,30 @@ def rows() -> Iterator[Row]:
             planted=sum(leak.planted for leak in read.values()),
             found=[f"{name}: {one}" for name, leak in read.items() for one in leak.found],
         )
-        yield _row("no file has it", f"planted in every text of {len(read)} formats", every)
-        yield _row("no file has it", "in what is kept beside the tape", beside(Path(made), 40))
-        yield _row("no file has it", "other tools' databases", outputs.of_tools(Path(made)))
-        yield _row("no message tells it", "files that break off", outputs.refused(Path(made), 9))
-        kinds = f"a bug that met it, told in {len(bugs.KINDS)} ways: "
+        yield _row(
+            NO_FILE,
+            f"planted in every text of {len(read)} formats",
+            every,
+        )
+        yield _row(
+            NO_FILE,
+            "in data stored beside the recording",
+            beside(Path(made), 40),
+        )
+        yield _row(
+            NO_FILE,
+            "other tools' databases",
+            outputs.of_tools(Path(made)),
+        )
+        yield _row(
+            NO_MESSAGE,
+            "files that break off",
+            outputs.refused(Path(made), 9),
+        )
+        kinds = f"a bug that met it, reported in {len(bugs.KINDS)} ways: "
         command = bugs.of_a_command(secrets(), Path(made) / "none.db")
-        yield _row("no message tells it", f"{kinds}by a command", command)
-        yield _row("no message tells it", f"{kinds}by the app", bugs.of_the_app(secrets()))
+        yield _row(NO_MESSAGE, f"{kinds}by a command", command)
+        yield _row(NO_MESSAGE, f"{kinds}by the app", bugs.of_the_app(secrets()))
         yield from _left_by(Path(made) / "left", 6)
 
 
@@ -144,7 +163,7 @@ def _left_by(folder: Path, runs: int) -> Iterator[Row]:
     texts = asyncio.run(clipboard.copies(file, hostile.runs_of(file)[:2]))
     assert all(texts[name] for name in clipboard.SCREENS), "a screen that copied nothing"
     for trial, leak in {
-        f"{len(outputs.READING)} commands that say what is stored": outputs.printed(file, used),
+        f"{len(outputs.READING)} commands that print what is stored": outputs.printed(file, used),
         "screens, and the app's log": screens,
         "steps copied to the clipboard": outputs.copied(file, used),
         f"what `y` copies on {len(texts)} screens, each part that `Y` offers": Leak(
@@ -153,7 +172,7 @@ def _left_by(folder: Path, runs: int) -> Iterator[Row]:
         "bundles, unpacked": outputs.bundled(file, used),
         "words of the indices": outputs.searched(file, used),
     }.items():
-        yield _row("nothing that leaves has it", trial, leak)
+        yield _row("no output contains a planted secret", trial, leak)
 
 
 def _row(promise: str, trial: str, leak: Leak) -> Row:

@@ -1,4 +1,4 @@
-"""What is pruned is gone from the bytes, what stays is whole, and a pruning may be killed.
+"""What is pruned is gone from the bytes, what stays is complete, and a pruning may be killed.
 
 `python -m tests.faults.pruned DB [AT]` prunes in a process of its own, which kills itself once
 SQLite has come so far (counted in pieces of its work); without AT it prints how far there is to go.
@@ -73,20 +73,20 @@ def _once(file: Path, runs: int, gone: list[str], stays: list[str]) -> Iterator[
         known = indexed(store, gone)
         left = found_in(file, gone)
     yield Row(
-        promise="what is pruned is gone",
+        promise="pruned data is gone",
         trial=f"{runs // 2} of {runs} runs pruned; texts found in the file, its log, beside it",
         figure=f"{len(left)} of {len(gone)}",
         kept=not left,
     )
     yield Row(
-        promise="what is pruned is gone",
-        trial="their words still known to the search",
+        promise="pruned data is gone",
+        trial="their words still found by the search",
         figure=f"{len(known)} of {len(gone)}",
         kept=not known,
     )
     there = found_in(file, stays)
     yield Row(
-        promise="what stays is whole",
+        promise="what stays is complete",
         trial="texts of the runs that stay, and notes of people, still there",
         figure=f"{len(there)} of {len(stays)}",
         kept=len(there) == len(stays) and _whole(file, runs - runs // 2),
@@ -113,7 +113,7 @@ def _killed(
         )
         shutil.rmtree(file.parent)
     return Row(
-        promise="a pruning that is killed does no harm",
+        promise="a killed prune does no harm",
         trial="killed (SIGKILL) at seeded moments: all or nothing removed, the next finishes it",
         figure=f"{kept} of {kills}",
         kept=kept == kills,

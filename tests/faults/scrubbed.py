@@ -1,4 +1,4 @@
-"""What is scrubbed is gone from the bytes, what stays is whole, and a scrubbing may be killed.
+"""What is scrubbed is gone from the bytes, what stays is complete, and a scrubbing may be killed.
 
 `python -m tests.faults.scrubbed DB [AT]` scrubs in a process of its own, which kills itself once
 SQLite has come so far (counted in pieces of its work); without AT it prints how far there is to go.
@@ -197,7 +197,7 @@ def rows(runs: int = RUNS, kills: int = KILLS, seed: int = SEED) -> Iterator[Row
 
 
 def _once(file: Path, used: list[Planted], stay: list[str]) -> Iterator[Row]:
-    promise = "what is scrubbed is gone"
+    promise = "scrubbed data is gone"
     assert len(left(file, used)) == len(used), "planted, and not in the file"
     with open_ledger(file) as store:
         foreseen = scrub(store, JUDGEMENTS, dry=True)
@@ -220,7 +220,7 @@ def _once(file: Path, used: list[Planted], stay: list[str]) -> Iterator[Row]:
     kept, again = asked_again(file)
     yield Row(
         promise=promise,
-        trial="kept replays that run again and ask nobody",
+        trial="stored replays that run again without a call",
         figure=f"{again} of {kept}",
         kept=again == kept,
     )
@@ -252,7 +252,7 @@ def _killed(
         kept += all((valid, all_or_nothing, finished, not damage(file)))
         shutil.rmtree(file.parent)
     return Row(
-        promise="a scrubbing that is killed does no harm",
+        promise="a killed scrub does no harm",
         trial="killed (SIGKILL) at seeded moments: all or nothing masked, the next finishes it",
         figure=f"{kept} of {kills}",
         kept=kept == kills,

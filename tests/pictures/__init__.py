@@ -1,1 +1,1 @@
-"""The pictures of the README, drawn by the real app: `python -m tests.pictures`."""
+"""The pictures of README and docs, drawn by the real app: `python -m tests.pictures`."""

@@ -1,4 +1,5 @@
-"""`python -m tests.pictures [NAME…]`: draws the pictures of the README, or those that are named.
+"""`python -m tests.pictures [NAME…]`: draws the pictures of README and docs into
+`docs/pictures`, or those that are named.
 
 `trace` and `compare` show real runs, the airline runs beside the checkout, so `../shared` must be
 there; the others are of the bundled runs. Fonts are left to whoever looks: nothing is fetched.
@@ -20,7 +21,7 @@ from taxonomy.judgements.schema import open_ledger
 from tests.pictures import browser, session, stills
 from tests.shared import DATA
 
-PICTURES = Path(__file__).parent
+PICTURES = Path(__file__).resolve().parents[2] / "docs" / "pictures"
 REAL = DATA / "tau_bench" / "gpt-4o-airline.json"
 BUNDLED = fixtures() / "traces"
 DRAWN: dict[str, tuple[Path, Callable[[Path], Coroutine[Any, Any, str | bytes]]]] = {
@@ -49,7 +50,7 @@ def main() -> None:
             drawn = asyncio.run(draw(database))
             file = PICTURES / (f"{name}.png" if isinstance(drawn, bytes) else f"{name}.svg")
             file.write_bytes(drawn if isinstance(drawn, bytes) else drawn.encode())
-            print(f"tests/pictures/{file.name}")
+            print(f"docs/pictures/{file.name}")
 
 
 if __name__ == "__main__":

@@ -130,7 +130,7 @@ def test_asking_again_where_it_is_open_raises_no_false_alarms(share: float, test
 
 
 def test_what_the_samples_find_and_what_they_cost() -> None:
-    """The figures of the README: a flip, most of the answers, half of them, a fifth of them."""
+    """The figures of docs/guide/replay.md: a flip, most of the answers, half, a fifth of them."""
     shares = ((0.0, 1.0), (0.05, 0.8), (0.1, 0.5), (0.1, 0.3))
     figures = [_found(one, other, 12) for one, other in shares]
     assert [round(found, 2) for found, _ in figures] == [1.0, 0.99, 0.34, 0.03]

@@ -1,4 +1,4 @@
-"""Calibration as tables: of text, the same cells for the screen, the command and the README, and as
+"""Calibration as tables: of text, the same cells for the screen, the command and the docs, and as
 the lines of a page.
 
 A line is words with the names of their styles. A widget gives the names their colours; nothing here

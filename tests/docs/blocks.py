@@ -1,62 +1,74 @@
-"""`python -m tests.readme`: writes the generated tables of the README, each between its marks.
+"""What the pages say that the code says too: the generated blocks, by the name of their marks.
 
 Commands come from the command line, keys from the bindings of the screens, classes and shapes from
-their tables, formats from the importers, JSON columns from the structs. A test fails when the file
-lags behind.
+their tables, formats from the importers, JSON columns from the structs.
 """
 
 from __future__ import annotations
 
 import json
-import tempfile
 import types
 import typing
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator
 
 import click
 import msgspec
-from click.testing import CliRunner
 
-from arc_tui import importing
-from arc_tui.commands import cli
+from arc_tui import exit_codes
+from arc_tui.commands import SECTIONS, cli
 from arc_tui.features.doctor import never_checked
 from arc_tui.features.imports.command import HEAD, build_formats
 from arc_tui.places import fixtures
+from arc_tui.views.columns import described as described_columns
 from replay.edit.changes import EFFORTS, ROLES, Change
 from replay.edit.files import KINDS
 from replay.store.rows import StepRow
 from taxonomy.classes import CLASSES, SHAPES
-from taxonomy.judgements.schema import open_ledger
 from taxonomy.judgements.tags import TagRow
 from taxonomy.query.listing import RunRow
-from tests import tutorial
 from tests.bench.calibration_results import markdown, shipped
 from tests.faults import reached
 from tests.spoken import command_at, every_command
 
-README = Path(__file__).resolve().parents[1] / "README.md"
-
 
 def commands() -> str:
-    """A row a command: how it is called, what it does."""
-    rows = [("`arc [FILE…]`", "imports the files if any are named, opens the app")]
+    """A row a command, section by section: its name, which leads to its options, what it does."""
+    rows = []
+    for title, words, command in _listed():
+        name = f"[`arc {' '.join(words)}`](#{'-'.join(('arc', *words))})"
+        rows.append((title, name, _first_paragraph(command)))
+    return _table(("", "command", "does"), rows)
+
+
+def options() -> str:
+    """A section a command: how it is called, what it does, its options and examples."""
+    return "\n\n".join(_section(words, command) for _, words, command in _listed())
+
+
+def _listed() -> Iterator[tuple[str, tuple[str, ...], click.Command]]:
+    """(the title of its section, its words, itself) of every command that is no group."""
+    titles = {word: title for title, places in SECTIONS.items() for word in places}
     for words in every_command():
         command = command_at(words)
-        if isinstance(command, click.Group):
-            continue
-        pieces = " ".join(_shown(command.collect_usage_pieces(click.Context(command))))
-        text = (command.help or "").split("\n\n")[0].replace("\n", " ")
-        rows.append((f"`arc {' '.join(words)} {pieces}`".replace(" `", "`"), text))
-    return _table(("command", "does"), rows)
+        if not isinstance(command, click.Group):
+            yield titles[words[0]], words, command
 
 
-def _shown(pieces: Iterable[str]) -> list[str]:
-    return [piece for piece in pieces if piece != "[OPTIONS]"]
+def _section(words: tuple[str, ...], command: click.Command) -> str:
+    name = " ".join(("arc", *words))
+    root = click.Context(cli, terminal_width=96, **cli.context_settings)
+    context = click.Context(command, info_name=name, parent=root)
+    text = command.get_help(context).removeprefix("Usage: ")
+    lines = [line.rstrip() for line in text.splitlines()]
+    return "\n".join((f"### {name}", "", "```text", *lines, "```"))
+
+
+def _first_paragraph(command: click.Command) -> str:
+    return (command.help or "").split("\n\n")[0].replace("\n", " ")
 
 
 def keys() -> str:
-    """A row a key of each screen."""
+    """A table of keys a screen."""
     from arc_tui.app import ArcApp
     from arc_tui.features.bisect import screen as bisect
     from arc_tui.features.bisect import widgets
@@ -81,7 +93,7 @@ def keys() -> str:
     from arc_tui.tour import GuidedTour
     from arc_tui.ui import list as lists
 
-    found = []
+    found: dict[str, list[tuple[str, ...]]] = {}
     for where, bindings in (
         ("everywhere", ArcApp.BINDINGS),
         ("everywhere", GuidedTour.BINDINGS),
@@ -114,8 +126,13 @@ def keys() -> str:
         for binding in bindings:
             assert not isinstance(binding, tuple)
             shown = binding.key_display or binding.key.replace(",", " ")
-            found.append((where, f"`{shown}`", binding.tooltip or binding.description))
-    return _table(("where", "key", "does"), found)
+            found.setdefault(where, []).append(
+                (f"`{shown}`", binding.tooltip or binding.description)
+            )
+    return "\n\n".join(
+        f"## {where.capitalize()}\n\n{_table(('key', 'does'), rows)}"
+        for where, rows in found.items()
+    )
 
 
 def classes() -> str:
@@ -191,6 +208,24 @@ def query() -> str:
     return _table(("field", "for example", "the runs"), rows)
 
 
+def query_rules() -> str:
+    """How the terms of a query are written and joined."""
+    from taxonomy.query.fields import RULES
+
+    return _table(("written", "means"), [(f"`{written}`", means) for written, means in RULES])
+
+
+def codes() -> str:
+    """The exit codes of every command."""
+    return _table(("code", "means"), [(f"`{c}`", says) for c, says in exit_codes.MEANINGS.items()])
+
+
+def run_columns() -> str:
+    """What a list shows of a run."""
+    rows = [(f"`{name}`", heading, means) for name, heading, means in described_columns()]
+    return _table(("in `--json`", "in a list", "is"), rows)
+
+
 def faults() -> str:
     """What the trials of `tests.faults` last reached; a promise that was broken says so."""
     rows = [
@@ -208,62 +243,15 @@ def faults() -> str:
 
 def columns() -> str:
     """The JSON columns of the three documented views."""
-    rows = []
+    tables = []
     for view, struct in (("trace_summary", RunRow), ("steps", StepRow), ("failures", TagRow)):
         hints = typing.get_type_hints(struct)
-        fields = ", ".join(
-            f"`{each.encode_name}` {_type(hints[each.name])}"
+        fields = [
+            (f"`{each.encode_name}`", _type(hints[each.name]))
             for each in msgspec.structs.fields(struct)
-        )
-        rows.append((f"`{view}`", fields))
-    return _table(("view", "columns"), rows)
-
-
-RUN, PROMPT = "shop-many-wishes-v5-0", "fixtures/demo/prompts/v4.md"
-TRIAL = ("replay", RUN, "--system", PROMPT)
-
-
-def tour() -> str:
-    """The loop on one bundled run."""
-    return _printed(("diagnose", RUN), TRIAL)
-
-
-def free_tour() -> str:
-    """The same run, let go on off the tape."""
-    return _printed((*TRIAL, "--free", "--step", "4"))
-
-
-def bisect_tour() -> str:
-    """Which of three prompts broke it, at which step, and whether the older one mends the others
-    of its class."""
-    older, newer = PROMPT.replace("v4", "v3"), PROMPT.replace("v4", "v5")
-    return _printed(
-        ("bisect", "versions", RUN, older, PROMPT, newer),
-        ("bisect", "steps", RUN, "--confirm"),
-        ("try", PROMPT, "--on", "class:hallucinated"),
-        traces="",
-    )
-
-
-def _printed(*commands: tuple[str, ...], traces: str = f"{RUN}.jsonl") -> str:
-    """What was typed, and what was really printed, of these of the bundled traces."""
-    lines = []
-    with tempfile.TemporaryDirectory(prefix="arc-tour-") as folder:
-        db = Path(folder) / "demo.db"
-        with open_ledger(db) as store:
-            list(importing.import_paths(store, [fixtures() / "traces" / traces]))
-        for words in commands:
-            given = [_bundled(word) for word in words]
-            found = CliRunner().invoke(cli, ["--db", str(db), *given], standalone_mode=False)
-            said = found.stdout.replace(f" --db {db}", "").rstrip().splitlines()
-            lines += [f"$ arc {' '.join(words)}", *said, ""]
-    return "\n".join(["```", *(line.rstrip() for line in lines[:-1]), "```"])
-
-
-def _bundled(word: str) -> str:
-    """Where a file of the fixtures lies, also in a wheel."""
-    name = word.removeprefix("fixtures/")
-    return word if name == word else str(fixtures() / name)
+        ]
+        tables.append(f"### {view}\n\n{_table(('column', 'type'), fields)}")
+    return "\n\n".join(tables)
 
 
 def _type(hint: object) -> str:
@@ -286,35 +274,21 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 
 
 BLOCKS: dict[str, Callable[[], str]] = {
-    "tour": tour,
-    "free tour": free_tour,
-    "bisect tour": bisect_tour,
-    "commands": commands,
-    "keys": keys,
-    "classes": classes,
-    "query": query,
-    "shapes": shapes,
-    "formats": inputs,
-    "columns": columns,
-    "changes": changes,
-    "never checked": never_checked,
     "calibration": calibrated,
+    "changes": changes,
+    "classes": classes,
+    "columns": columns,
+    "commands": commands,
+    "exit codes": codes,
     "faults": faults,
+    "formats": inputs,
+    "keys": keys,
     "localiser": localised,
+    "never checked": never_checked,
+    "options": options,
+    "query": query,
+    "query rules": query_rules,
+    "run columns": run_columns,
+    "shapes": shapes,
 }
-
-
-def rendered(text: str) -> str:
-    """The README with every generated block as it should be."""
-    for name, block in BLOCKS.items():
-        start, end = f"<!-- {name} -->", f"<!-- /{name} -->"
-        if start not in text or end not in text:
-            raise ValueError(f"README.md has no block {start} … {end}")
-        before, _, rest = text.partition(start)
-        after = rest.partition(end)[2]
-        text = f"{before}{start}\n{block()}\n{end}{after}"
-    return tutorial.rendered(text)
-
-
-if __name__ == "__main__":
-    README.write_text(rendered(README.read_text()))
+"""Each stands between `<!-- NAME -->` and `<!-- /NAME -->` on one page."""

@@ -1,0 +1,97 @@
+"""The console blocks of a page, run again: what stands under each command is what it prints.
+
+Every line `$ arc …` that begins a ```console block, or follows an empty line there, is run, in its
+order, over one database a page, and the lines under it become its output; `| head -N` cuts it, and
+hides an answer “no” (code 1), as it would in a shell. Else a command that leaves with another code
+than 0 states it: `(exit code 1)`. A ```toml block that begins with `# NAME` is that file. Other
+commands belong into ```sh blocks, which are not run.
+
+`<!-- files: NAME = PATH; NAME = PATH -->` puts files or folders beside the commands: of the
+fixtures, or real ones that are not ours. Where those are absent, the page stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from arc_tui.places import fixtures
+from tests.shared import DATA
+from tests.spoken import spoken
+
+_FILES = re.compile(r"<!-- files: (.*?) -->", re.S)
+_BLOCK = re.compile(r"^```(console|toml)\n(.*?)^```$", re.S | re.M)
+_CUT = re.compile(r" \| head -(\d+)$")
+_STATED = re.compile(r"^\(exit code (\d+)\)$")
+
+WIDE = {"COLUMNS": "150", "TZ": "UTC", "NO_COLOR": "1"}
+
+
+def files(text: str) -> dict[str, Path]:
+    """The files that the commands of a page read: their names there, and where they lie."""
+    pairs = [pair.split("=") for found in _FILES.findall(text) for pair in found.split(";") if pair]
+    return {name.strip(): _lying(path.strip()) for name, path in pairs}
+
+
+def _lying(path: str) -> Path:
+    """Where a file of the fixtures lies, also in a wheel, or a real one beside the checkout."""
+    first, _, rest = path.partition("/")
+    return fixtures() / rest if first == "fixtures" else DATA / path
+
+
+def played(text: str) -> str:
+    """The page with the output of its commands as it is today.
+
+    Raises RuntimeError where a command leaves with a code that is not stated.
+    """
+    needed = files(text)
+    if not all(path.exists() for path in needed.values()):
+        return text
+    with tempfile.TemporaryDirectory(prefix="arc-docs-") as folder:
+        here = Path(folder)
+        for name, path in needed.items():
+            (here / name).parent.mkdir(parents=True, exist_ok=True)
+            (here / name).symlink_to(path)
+        return _BLOCK.sub(lambda found: _block(here, found[1], found[2]), text)
+
+
+def _block(here: Path, kind: str, body: str) -> str:
+    if kind == "toml":
+        first = body.partition("\n")[0]
+        if first.startswith("# ") and first.endswith(".toml"):
+            (here / first.removeprefix("# ")).write_text(body)
+    else:
+        body = "".join(f"{line}\n" for line in _run(here, body))
+    return f"```{kind}\n{body}```"
+
+
+def _run(here: Path, body: str) -> Iterator[str]:
+    lines = body.splitlines()
+    starts = [
+        index
+        for index, line in enumerate(lines)
+        if line.startswith("$ ") and (index == 0 or not lines[index - 1])
+    ]
+    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+        if start > 0:
+            yield ""
+        stated = _STATED.match(next((line for line in reversed(lines[start:end]) if line), ""))
+        yield lines[start]
+        yield from _printed(here, lines[start].removeprefix("$ "), int(stated[1]) if stated else 0)
+
+
+def _printed(here: Path, line: str, code: int) -> list[str]:
+    cut = _CUT.search(line)
+    first, *words = shlex.split(line[: cut.start()] if cut else line)
+    if first != "arc":
+        raise RuntimeError(f"{line}: only arc is run in a console block")
+    found = spoken(*words, cwd=here, HOME=str(here), **WIDE)
+    if found.code != code and not (cut and found.code == 1):
+        raise RuntimeError(f"{line}: exit code {found.code}\n{found.out}{found.err}")
+    text = found.out if code == 0 else found.out + found.err
+    lines = [each.rstrip() for each in text.replace(f"{here}/", "").rstrip().splitlines()]
+    lines = lines[: int(cut[1])] if cut else lines
+    return [*lines, *([f"(exit code {code})"] if code else [])]
