@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import chdir
 from pathlib import Path
 from typing import NamedTuple
@@ -50,7 +50,18 @@ class Spoken(NamedTuple):
 
 def spoken(*arguments: str, cwd: Path, **environment: str) -> Spoken:
     """The entry point on these words, in this process: a process of its own has first to load all
-    that is loaded here."""
+    that is loaded here. It prints to a pipe."""
+    return _run(arguments, cwd, environment, terminal=False)
+
+
+def on_a_terminal(*arguments: str, cwd: Path, **environment: str) -> Spoken:
+    """The same, printed as to a terminal."""
+    return _run(arguments, cwd, environment, terminal=True)
+
+
+def _run(
+    arguments: Sequence[str], cwd: Path, environment: Mapping[str, str], *, terminal: bool
+) -> Spoken:
     env = {"ARC_DATA_DIR": str(cwd / "data"), **environment}
     with (
         CliRunner().isolation(env=env) as (out, err, _),
@@ -58,6 +69,7 @@ def spoken(*arguments: str, cwd: Path, **environment: str) -> Spoken:
         pytest.MonkeyPatch.context() as patched,
     ):
         patched.setattr(sys, "argv", ["arc", *arguments])
+        patched.setattr(sys.stdout, "isatty", lambda: terminal)
         with pytest.raises(SystemExit) as left:
             main()
         sys.stdout.flush()

@@ -6,12 +6,16 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 from collections import Counter
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
+import click
 import pytest
 
+from arc_tui.commands import cli
 from arc_tui.places import fixtures
 from tests.docs import DOCS, README, ROOT, blocks, console, pages, site, tables
 from tests.spoken import every_command
@@ -100,6 +104,38 @@ def anchors(text: str) -> set[str]:
     titles = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```$", "", text, flags=re.S | re.M), re.M)
     plain = (re.sub(r"[^\w\s-]", "", title).strip().lower() for title in titles)
     return {re.sub(r"[\s]+", "-", title) for title in plain}
+
+
+def typed(text: str) -> Iterator[list[str]]:
+    """The words after `arc` of every command that a page shows: in blocks and in backquotes."""
+    lines = re.findall(r"^\$ (arc .*)$", text, re.M)
+    for block in re.findall(r"^```sh\n(.*?)^```$", text, re.S | re.M):
+        lines += re.findall(r"^(?:.*[\s(|])?(arc [^#\n]+)", block, re.M)
+    lines += re.findall(r"`(arc [^`\n]+)`", re.sub(r"^```.*?^```$", "", text, flags=re.S | re.M))
+    for line in lines:
+        yield shlex.split(re.split(r" [|&;]|\)\"", line)[0], comments=True)[1:]
+
+
+def command_of(words: list[str]) -> tuple[click.Command, list[str]]:
+    """The command that these words call, and what it is given."""
+    command: click.Command = cli
+    while words and isinstance(command, click.Group):
+        found = command.get_command(click.Context(command), words[0])
+        if found is None:
+            break
+        command, words = found, words[1:]
+    return command, words
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if p.name != "CHANGELOG.md"], ids=name)
+def test_every_command_that_is_shown_exists_with_its_options(page: Path) -> None:
+    for words in typed(page.read_text()):
+        command, rest = command_of(words)
+        assert command is not cli or not "".join(words[:1]).isalpha() or words[0].isupper(), words
+        known = {each for param in command.params for each in (*param.opts, *param.secondary_opts)}
+        given = rest[: rest.index("--")] if "--" in rest else rest
+        options = {word.partition("=")[0] for word in given if re.match(r"--?[a-zA-Z]", word)}
+        assert options - known - {"--db", "--help", "-h", "--version"} == set(), words
 
 
 def test_every_page_is_in_the_contents() -> None:

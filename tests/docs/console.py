@@ -20,14 +20,15 @@ from pathlib import Path
 
 from arc_tui.places import fixtures
 from tests.shared import DATA
-from tests.spoken import spoken
+from tests.spoken import on_a_terminal, spoken
 
 _FILES = re.compile(r"<!-- files: (.*?) -->", re.S)
 _BLOCK = re.compile(r"^```(console|toml)\n(.*?)^```$", re.S | re.M)
 _CUT = re.compile(r" \| head -(\d+)$")
+_STYLES = re.compile(r"\x1b\[[\d;]*m")
 _STATED = re.compile(r"^\(exit code (\d+)\)$")
 
-WIDE = {"COLUMNS": "150", "TZ": "UTC", "NO_COLOR": "1"}
+AT_HOME = {"COLUMNS": "120", "TERM": "xterm", "NO_COLOR": "1", "TZ": "UTC", "ARC_USER": "you"}
 
 
 def files(text: str) -> dict[str, Path]:
@@ -88,10 +89,11 @@ def _printed(here: Path, line: str, code: int) -> list[str]:
     first, *words = shlex.split(line[: cut.start()] if cut else line)
     if first != "arc":
         raise RuntimeError(f"{line}: only arc is run in a console block")
-    found = spoken(*words, cwd=here, HOME=str(here), **WIDE)
+    run = spoken if cut else on_a_terminal
+    found = run(*words, cwd=here, HOME=str(here), **AT_HOME)
     if found.code != code and not (cut and found.code == 1):
         raise RuntimeError(f"{line}: exit code {found.code}\n{found.out}{found.err}")
-    text = found.out if code == 0 else found.out + found.err
+    text = _STYLES.sub("", found.out if code == 0 else found.out + found.err)
     lines = [each.rstrip() for each in text.replace(f"{here}/", "").rstrip().splitlines()]
     lines = lines[: int(cut[1])] if cut else lines
     return [*lines, *([f"(exit code {code})"] if code else [])]
