@@ -43,19 +43,26 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+EVERYDAY = "not pilot and not process and not data and not slow"
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line(
-        "markers", "slow: tries very many; runs where it is asked for (-m slow)"
-    )
+    """`pytest` alone runs what costs little; files or folders that are named run whole."""
+    if not config.option.markexpr and config.args_source is not pytest.Config.ArgsSource.ARGS:
+        config.option.markexpr = EVERYDAY
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    # What needs the real traces comes first: one worker imports them while the others go on.
-    items.sort(key=lambda item: "real" not in getattr(item, "fixturenames", ()))
-    if not config.option.markexpr:
-        slow = [item for item in items if item.get_closest_marker("slow") is not None]
-        items[:] = [item for item in items if item not in slow]
-        config.hook.pytest_deselected(items=slow)
+IMPORTED = {"real", "others", "large"}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs real traces imported. It comes first: one worker imports while others go
+    on."""
+    for item in items:
+        if IMPORTED & set(getattr(item, "fixturenames", ())):
+            item.add_marker("data")
+    items.sort(key=lambda item: item.get_closest_marker("data") is None)
 
 
 def pytest_collection_finish() -> None:

@@ -92,6 +92,7 @@ SQL_MAY_STAND_IN = (
 SQL_WORDS = ("SELECT ", "INSERT ", "UPDATE ", "DELETE ", "PRAGMA ", "CREATE ")
 
 
+@pytest.mark.slow
 def test_sql_stands_only_in_the_store_the_ledger_and_the_query() -> None:
     found = []
     for path in modules():
@@ -106,6 +107,7 @@ def test_sql_stands_only_in_the_store_the_ledger_and_the_query() -> None:
     assert not found
 
 
+@pytest.mark.slow
 def test_nothing_a_screen_can_reach_prints() -> None:
     found = []
     for path in modules():
@@ -117,6 +119,7 @@ def test_nothing_a_screen_can_reach_prints() -> None:
     assert not found
 
 
+@pytest.mark.slow
 def test_no_broad_except_but_the_last_resort_and_the_boundary_of_a_file() -> None:
     broad = []
     for path in modules():
@@ -138,6 +141,7 @@ def test_no_broad_except_but_the_last_resort_and_the_boundary_of_a_file() -> Non
     ]
 
 
+@pytest.mark.slow
 def test_what_may_start_processes_connect_and_write_stands_in_a_table() -> None:
     assert effects.able("process") == effects.PROCESSES.keys()
     assert effects.able("socket") == effects.SOCKETS.keys() | effects.CLIENTS.keys()
@@ -166,6 +170,7 @@ def test_a_module_that_could_is_found(kind: str, code: str) -> None:
     assert any(map(effects.ABLE[kind], ast.walk(ast.parse(code))))
 
 
+@pytest.mark.process
 def test_no_command_starts_connects_or_writes_beyond_what_was_named(tmp_path: Path) -> None:
     told = effects.told_of(tmp_path)
     assert told["tried"] > 200

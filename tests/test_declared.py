@@ -114,11 +114,13 @@ FOR_CI = {"docs", "fuzz"}
 """Extras that `.ci/run` installs beside `dev`: tests that need them are skipped elsewhere."""
 
 
+@pytest.mark.slow
 def test_what_the_product_imports_is_a_dependency_or_stands_in_an_extra() -> None:
     of_users = set().union(*(EXTRAS[name] for name in ("parquet", "crypt", "serve")))
     assert undeclared(PACKAGES, CORE | of_users) == {}
 
 
+@pytest.mark.slow
 def test_what_the_tests_import_stands_in_dev() -> None:
     assert undeclared(("tests",), CORE | DEV | EXTRAS["fuzz"] | EXTRAS["docs"]) == {}
 
@@ -128,6 +130,7 @@ def test_what_an_extra_needs_stands_in_dev_so_that_it_is_tested() -> None:
     assert lacking == {name: [] for name in lacking}
 
 
+@pytest.mark.process
 def test_what_is_declared_is_imported() -> None:
     folders = (*PACKAGES, "tests")
     files = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
@@ -192,6 +195,7 @@ LACKING = [
 ]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("extra", "words", "said"), LACKING)
 def test_a_command_that_lacks_its_extra_names_it(
     extra: str, words: list[str], said: str, tmp_path: Path
@@ -207,6 +211,7 @@ def test_a_command_that_lacks_its_extra_names_it(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.process
 def test_each_package_that_recording_imports_is_named_where_it_alone_is_lacking() -> None:
     record, serve = "features/record/command.py", "serve/command.py"
     for file, name in ((record, "record"), (record, "listen"), (serve, "serve")):
@@ -229,6 +234,7 @@ def test_the_help_of_what_needs_an_extra_says_so(command: str) -> None:
     assert "pip install 'arc-tui[serve]'" in " ".join(done.stdout.split())
 
 
+@pytest.mark.process
 def test_without_any_extra_every_other_module_can_be_imported() -> None:
     lacking = set().union(*map(modules_of, ("parquet", "crypt", "serve")))
     code = WITHOUT.format(modules=lacking) + (

@@ -51,6 +51,7 @@ def costs(
         }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_twice_the_run_costs_twice_as_much(
     shape: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
@@ -81,6 +82,7 @@ def test_a_large_run_takes_as_long_as_its_size_is_worth(
     assert slow == {}, found
 
 
+@pytest.mark.pilot
 @pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape.startswith("depth")])
 async def test_a_run_of_any_depth_is_opened_and_printed(shape: str, tmp_path: Path) -> None:
     path = put(tmp_path / "run.json", shape, 2_000)

@@ -60,6 +60,7 @@ def test_every_format_is_tried() -> None:
     assert {found.NAME for found in formats()} == SEEDS.keys() | NO_JSON
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SEEDS)
 def test_a_value_that_hurts_gives_traces_or_a_sentence(
     name: str, store: Store, tmp_path: Path
@@ -77,6 +78,7 @@ def test_a_value_that_hurts_gives_traces_or_a_sentence(
         bear(store, path, shape(values), name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SEEDS)
 def test_a_number_beyond_measure_in_any_field_of_a_number_is_unknown(
     name: str, store: Store, tmp_path: Path

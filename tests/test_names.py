@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[1]
 PRODUCT = ("arc_tui", "taxonomy", "replay")
 
@@ -104,6 +106,7 @@ def is_known(place: str, name: str) -> bool:
     return any(place.startswith(room) and name in known for room, known in TO_GO.items())
 
 
+@pytest.mark.slow
 def test_no_old_name_comes_back() -> None:
     back = [
         f"{place}: {kind} {name}"
@@ -113,6 +116,7 @@ def test_no_old_name_comes_back() -> None:
     assert not back, "words of the old dialect: see the glossary"
 
 
+@pytest.mark.slow
 def test_functions_are_called_by_what_they_do() -> None:
     count = dict.fromkeys(PRODUCT, 0)
     for place, kind, name in names():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.sentences import FILE, written
 
 GIVEN_UP = """\
@@ -98,10 +100,12 @@ the tape
 the road""".splitlines()
 
 
+@pytest.mark.slow
 def test_the_list_of_sentences_is_what_the_code_says() -> None:
     assert FILE.read_text() == written(), "run `python -m tests.sentences` and read the diff"
 
 
+@pytest.mark.slow
 def test_no_sentence_is_in_words_given_up() -> None:
     sent = "# taxonomy/first_contradiction/recoverable.py"  # a text to models stays as it was
     parts = [part for part in written().split("\n\n") if not part.startswith(sent)]

@@ -47,6 +47,7 @@ def test_somebody_said_what_every_file_is() -> None:
     assert [row.pattern for row in ROWS if not FILES.get(row)] == []
 
 
+@pytest.mark.data
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.pattern)
 def test_a_file_is_claimed_by_one_format_and_holds_what_was_counted_in_it(row: Row) -> None:
     counts: Counter[str] = Counter()
@@ -130,6 +131,7 @@ def test_the_rules_have_something_to_say_of_every_run_that_people_labelled(store
     assert all(each is not None for each in said)
 
 
+@pytest.mark.data
 def test_importing_them_again_changes_nothing(copied: Store) -> None:
     store = copied
     before = [
@@ -149,6 +151,7 @@ def test_two_recordings_of_a_trial_are_linked_and_counted_once(store: Store) -> 
     assert sum(row.preferred for row in trials) == 14
 
 
+@pytest.mark.data
 def test_every_digest_of_them_follows_from_what_is_stored(store: Store) -> None:
     assert not list(check.content(store))
     for row in trace_rows(store, every=True):

@@ -6,7 +6,7 @@ import os
 
 CI = bool(os.environ.get("CI"))
 
-EXAMPLES = 25
+EXAMPLES = 8
 """Of each property at a desk. Under `CI` it is Hypothesis' own hundred, always the same ones."""
 
 

@@ -133,6 +133,7 @@ def test_the_help_has_a_subject_for_what_the_keys_of_the_long_screens_do() -> No
         assert len(unnamed) <= len(actions) / 4, unnamed
 
 
+@pytest.mark.pilot
 async def test_the_palette_offers_all_that_works_on_a_screen_and_nothing_else(
     db: Path,
 ) -> None:
@@ -165,6 +166,7 @@ async def test_the_palette_offers_all_that_works_on_a_screen_and_nothing_else(
             await settle(pilot)
 
 
+@pytest.mark.pilot
 async def test_the_palette_offers_what_the_keys_do_here(db: Path) -> None:
     app = ArcApp(db)
     async with app.run_test() as pilot:
@@ -343,6 +345,7 @@ def test_an_import_that_is_closed_keeps_what_was_finished(db: Path, tmp_path: Pa
 HOSTILE = "\x1b]8;;http://evil\x07[red]x[/red][/][@click=app.quit]q[/]\x1b]52;c;aGk=\x07\u202e$x"
 
 
+@pytest.mark.pilot
 async def test_text_from_a_trace_is_shown_and_never_obeyed(db: Path) -> None:
     said = trace(
         [

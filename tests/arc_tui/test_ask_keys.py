@@ -220,6 +220,7 @@ async def expecting(pilot: Pilot[None], said: str) -> None:
     await answer(pilot, said)
 
 
+@pytest.mark.pilot
 async def test_reads_of_another_moment_answer_once_they_are_allowed_and_no_longer_afterwards(
     db: Path,
 ) -> None:
@@ -293,6 +294,7 @@ async def ask_for_the_rest(pilot: Pilot[None], server: Server, run: str) -> None
     await answer(pilot, "40 calls")
 
 
+@pytest.mark.pilot
 async def test_x_stops_the_search_for_a_step_and_what_was_answered_is_asked_no_second_time(
     db: Path, api: MessagesApi, server: Server
 ) -> None:
@@ -311,6 +313,7 @@ async def test_x_stops_the_search_for_a_step_and_what_was_answered_is_asked_no_s
         assert " 2 cached " in rows(pilot.app)[-2]
 
 
+@pytest.mark.pilot
 async def test_x_stops_a_try_and_what_was_answered_is_asked_no_second_time(
     db: Path, api: MessagesApi, server: Server
 ) -> None:
@@ -332,6 +335,7 @@ async def test_x_stops_a_try_and_what_was_answered_is_asked_no_second_time(
 # --- an edit in parts
 
 
+@pytest.mark.pilot
 async def test_which_part_of_the_edit_it_is_is_asked_with_the_edit_as_it_stands(demo: Path) -> None:
     async with at(demo, ("runs.open", "trace.edit"), LARGE) as pilot:
         replay = pilot.app.screen

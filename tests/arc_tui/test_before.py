@@ -62,6 +62,7 @@ def test_every_command_refuses_it_and_says_how_to_carry_over(command: str, old: 
     assert list(old.parent.iterdir()) == [old]
 
 
+@pytest.mark.slow
 def test_an_export_carries_over_all_that_a_person_made(old: Path, tmp_path: Path) -> None:
     before = old.read_bytes()
     file = exported(old, tmp_path / "export.jsonl")
@@ -79,6 +80,7 @@ def test_an_export_carries_over_all_that_a_person_made(old: Path, tmp_path: Path
     assert beside(new)["tag"]
 
 
+@pytest.mark.slow
 def test_it_is_carried_over_to_runs_that_are_imported_again(old: Path, tmp_path: Path) -> None:
     file = exported(old, tmp_path / "export.jsonl", "--runs", "none")
     new = tmp_path / "new.db"
@@ -105,6 +107,7 @@ def test_one_that_is_still_older_says_what_must_be_done_first(old: Path) -> None
             arc(old, *command.split())
 
 
+@pytest.mark.slow
 def test_the_demo_is_made_again_and_a_copy_of_the_old_one_is_kept(
     tmp_path: Path, old: Path
 ) -> None:

@@ -86,6 +86,7 @@ class TestConformance:
         assert "sufficient" in view["sentence"]
         assert any(each.startswith(line) for each in view["diff"])
 
+    @pytest.mark.process
     @pytest.mark.parametrize(
         ("trace", "versions", "share"),
         [(*each.values[:2], ".8" if each.id == "v7" else ".5") for each in PLANTED],
@@ -109,6 +110,7 @@ class TestConformance:
         )  # fmt: skip
         assert f"{scratch.git('rev-parse', hashes[versions[-1]]).strip()} is the first bad" in said
 
+    @pytest.mark.process
     @pytest.mark.parametrize("seed", range(3))
     def test_killed_again_and_again_it_asks_each_answer_once(
         self, db: Path, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
@@ -248,6 +250,7 @@ class TestOutput:
         else:
             assert run(BISECT, db, "versions", TOUR, *files).return_value == 1
 
+    @pytest.mark.slow
     def test_an_end_that_cannot_be_judged_is_censored(self, db: Path) -> None:
         words = (TOUR, *prompts((3, 4, 5)), "--free", "--expect", "args.order_id=1039")
         view = bisected(db, *words)

@@ -184,6 +184,7 @@ def test_the_judges_calls_are_foreseen_and_counted(
     assert (again["calls"], again["stored"]) == (0, 3 + len(server.judge.seen))
 
 
+@pytest.mark.slow
 def test_a_bisection_says_who_judges_and_what_that_may_cost(
     db: Path, api: MessagesApi, server: Server
 ) -> None:

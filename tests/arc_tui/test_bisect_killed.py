@@ -72,6 +72,7 @@ def stored(db: Path) -> int:
         return int(store.db.execute("SELECT count(*) FROM answer").fetchone()[0])
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("seed", range(3) if CI else [1])
 def test_killed_at_any_moment_it_asks_again_only_what_was_in_flight(
     tmp_path: Path, made: bytes, api: MessagesApi, server: Deadly, seed: int

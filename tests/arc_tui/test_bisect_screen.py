@@ -177,6 +177,7 @@ def test_a_pattern_is_put_in_its_natural_order(tmp_path: Path) -> None:
     assert named(str(tmp_path)).sources == way.sources
 
 
+@pytest.mark.pilot
 async def test_a_range_of_git_is_searched_too(db: Path, tmp_path: Path) -> None:
     scratch = repository(tmp_path / "scratch")
     hashes = [
@@ -190,6 +191,7 @@ async def test_a_range_of_git_is_searched_too(db: Path, tmp_path: Path) -> None:
         assert f"{hashes[-1]} “prompt 5”; " in drawn(pilot.app)
 
 
+@pytest.mark.pilot
 async def test_from_the_cursor_on_only_the_rest_is_asked(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         await press(pilot, "j", "enter", "r")
@@ -262,6 +264,7 @@ def _asked_nobody(self: Demo, body: Body, sample: int) -> Body:
 # --- what is expected, and how it is asked
 
 
+@pytest.mark.pilot
 async def test_a_step_where_no_rule_found_anything_asks_what_is_expected(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         await press(pilot, "enter", "M")
@@ -304,6 +307,7 @@ async def test_whole_runs_are_judged_by_what_a_person_expects_of_them(db: Path) 
         assert "bad whole runs" in drawn(pilot.app)
 
 
+@pytest.mark.pilot
 async def test_after_as_many_answers_as_were_allowed_it_is_not_sure_and_more_go_on(
     db: Path,
 ) -> None:
@@ -404,6 +408,7 @@ async def asked_for_a_limit(pilot: Pilot[None]) -> None:
     await pilot.pause()
 
 
+@pytest.mark.pilot
 async def test_a_server_is_asked_only_under_a_limit_and_what_it_said_is_kept(
     api: MessagesApi, db: Path
 ) -> None:

@@ -102,6 +102,7 @@ def test_nothing_found_is_exit_code_1(db: Path) -> None:
     assert result.stdout.startswith("No contradiction found: 24 steps evaluated.")
 
 
+@pytest.mark.data
 @needs_shared
 def test_the_airline_run_is_named_with_its_two_sources(tmp_path: Path) -> None:
     db = tmp_path / "arc.db"
@@ -269,6 +270,7 @@ def test_why_the_runs_told_nothing_is_said_in_full_and_where_a_stub_helps(
     assert f"next: arc --db {db} replay {TOUR} --free --step 0 --edit " in result.stdout
 
 
+@pytest.mark.slow
 def test_a_read_of_another_moment_may_answer_the_runs(db: Path, tmp_path: Path) -> None:
     fix = constraint(tmp_path, "Read an order again before you change it.")
     saved = ("--fix", fix, "--expect", "tool=refund_order, args.amount=8150", "-k", "3")

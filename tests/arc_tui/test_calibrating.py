@@ -88,6 +88,7 @@ def as_json(command: click.Command, *arguments: object) -> Any:
 
 
 class TestLabels:
+    @pytest.mark.slow
     def test_the_figures_are_those_of_the_labelled_runs(self, db: Path, labels: Path) -> None:
         view = as_json(calibrate, "--db", db, "--labels", labels)
         (part,) = view["parts"]
@@ -417,6 +418,7 @@ class TestOtherQuestions:
         assert again["rows"][0]["seen_by"] == ["mei"]
         assert first[:8] in run(calibrate, "--db", db, "--audit", "--share", "0.5").stdout
 
+    @pytest.mark.slow
     def test_noise_needs_no_database(self, tmp_path: Path) -> None:
         path = tmp_path / "none.db"
         text = run(calibrate, "--db", path, "--noise").stdout
@@ -460,6 +462,7 @@ class TestShipped:
         assert results is not None
         assert encoded(results) == (fixtures() / "calibration.json").read_bytes()
 
+    @pytest.mark.data
     @needs_shared
     def test_a_set_measured_today_has_the_figures_of_its_labels(self, real: Imported) -> None:
         with open_ledger(real.path) as store:

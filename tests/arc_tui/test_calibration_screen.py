@@ -199,6 +199,7 @@ async def turned(pilot: Pilot[None], screen: CalibrationScreen, tab: int) -> str
 PAGES = {BREAK: "break", CLASSES: "classes", SCORES: "scores", WORST: "worst", NOTES: "notes"}
 
 
+@pytest.mark.pilot
 @pytest.mark.parametrize("size", SIZES)
 async def test_the_pages_look_like_this(db: Path, labels: Path, size: tuple[int, int]) -> None:
     async with opened(db, labels, size) as (pilot, screen):
@@ -416,6 +417,7 @@ async def test_looking_trusts_nobody_and_a_key_does(db: Path, labels: Path) -> N
             assert trust(store, JUDGE, now_ns()).state == "approved"
 
 
+@pytest.mark.pilot
 async def test_other_labels_are_read_and_a_file_that_holds_none_changes_nothing(
     db: Path, labels: Path, tmp_path: Path
 ) -> None:

@@ -65,6 +65,7 @@ def alone(db: Path, api: MessagesApi, tmp_path: Path, schedule: str) -> list[str
     return asked
 
 
+@pytest.mark.process
 def test_two_at_once_ask_what_one_alone_asks(
     db: Path, api: MessagesApi, alone: list[str], schedule: str
 ) -> None:
@@ -80,6 +81,7 @@ def test_two_at_once_ask_what_one_alone_asks(
     assert sum(each["cached"] for each in found) == len(alone)
 
 
+@pytest.mark.process
 def test_when_the_first_is_killed_the_other_takes_over(
     db: Path, api: MessagesApi, alone: list[str], schedule: str
 ) -> None:
@@ -96,6 +98,7 @@ def test_when_the_first_is_killed_the_other_takes_over(
     assert 1 <= lost <= MOST_AT_ONCE, "only what was in flight is asked again"
 
 
+@pytest.mark.process
 def test_when_the_first_is_declined_the_other_asks_and_is_answered(
     db: Path, api: MessagesApi, alone: list[str], schedule: str
 ) -> None:
@@ -113,6 +116,7 @@ def test_when_the_first_is_declined_the_other_asks_and_is_answered(
     assert set(bodies(api)) == set(alone)
 
 
+@pytest.mark.process
 def test_who_waits_for_another_can_be_stopped(db: Path, api: MessagesApi) -> None:
     api.flights.gate.clear()
     first = Process(db)

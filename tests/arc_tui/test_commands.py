@@ -360,6 +360,7 @@ def test_a_trace_of_another_model_is_refused_by_the_demo_and_missing_offline(
     assert "the demo model answers only with a shop's tools" in demo.err
 
 
+@pytest.mark.process
 def test_the_demo_runs_without_a_terminal_key_or_network(tmp_path: Path) -> None:
     said = installed("demo", "--headless", cwd=tmp_path)
     assert said.code == 0, said.err
@@ -367,6 +368,7 @@ def test_the_demo_runs_without_a_terminal_key_or_network(tmp_path: Path) -> None
     assert "demo, rule-based" in said.out
 
 
+@pytest.mark.process
 def test_the_demo_leaves_a_database_of_other_runs_alone(tmp_path: Path) -> None:
     own = tmp_path / "own.db"
     chat = tmp_path / "chat.json"
@@ -381,6 +383,7 @@ def test_the_demo_leaves_a_database_of_other_runs_alone(tmp_path: Path) -> None:
     assert own.read_bytes() == before
 
 
+@pytest.mark.process
 def test_an_empty_database_is_filled_with_the_demo(tmp_path: Path) -> None:
     db = str(tmp_path / "empty.db")
     assert installed("ls", "--db", db, cwd=tmp_path).code in (0, 1)

@@ -376,6 +376,7 @@ def test_what_was_said_wrongly_is_told(
     assert said in str(result.exception)
 
 
+@pytest.mark.slow
 def test_nothing_that_a_run_says_is_obeyed(tmp_path: Path) -> None:
     path = hostile.database(tmp_path)
     first, *others = hostile.runs_of(path)

@@ -55,6 +55,7 @@ async def opened(
         yield pilot, screen
 
 
+@pytest.mark.pilot
 @pytest.mark.parametrize("size", SIZES)
 async def test_two_runs_look_like_this(db: Path, size: tuple[int, int]) -> None:
     a, b = run_of(db, "many-wishes", "v5"), run_of(db, "many-wishes", "v4")
@@ -113,6 +114,7 @@ async def test_the_marked_run_is_compared_from_the_list(db: Path) -> None:
         assert "»" not in text(app)
 
 
+@pytest.mark.pilot
 async def test_v_in_a_run_compares_it_with_the_marked_one_else_asks(db: Path) -> None:
     a, b = wishes(db)
     app = ArcApp(db)
@@ -158,6 +160,7 @@ async def test_what_is_in_full_follows_the_cursor(db: Path, size: tuple[int, int
         assert "warranty Terra Backpack" in str([part.b for part in screen.pair.parts])
 
 
+@pytest.mark.pilot
 async def test_1_and_2_open_that_step_of_either_run(db: Path) -> None:
     a, b = wishes(db)
     for key, run, number in (("1", a, 3), ("2", b, 2)):
@@ -167,6 +170,7 @@ async def test_1_and_2_open_that_step_of_either_run(db: Path) -> None:
             assert (pilot.app.screen.trace, pilot.app.screen.step) == (run, number)
 
 
+@pytest.mark.pilot
 async def test_enter_asks_which_where_both_have_the_step(db: Path) -> None:
     a, b = wishes(db)
     async with opened(db, a, b) as (pilot, _screen):
@@ -177,6 +181,7 @@ async def test_enter_asks_which_where_both_have_the_step(db: Path) -> None:
         assert pilot.app.screen.trace == b
 
 
+@pytest.mark.pilot
 async def test_enter_opens_the_only_run_that_has_it(db: Path) -> None:
     a, b = wishes(db)
     async with opened(db, a, b) as (pilot, _screen):
@@ -201,6 +206,7 @@ def long_runs(path: Path) -> Path:
     return path
 
 
+@pytest.mark.pilot
 async def test_f_and_space_show_what_is_the_same(tmp_path: Path) -> None:
     async with opened(long_runs(tmp_path / "arc.db"), "26/0", "26/1") as (pilot, _screen):
         assert "7 matching steps: A 0–6, B 0–6" in text(pilot.app)
@@ -212,6 +218,7 @@ async def test_f_and_space_show_what_is_the_same(tmp_path: Path) -> None:
         assert 'read(path="file 3")' in text(pilot.app)
 
 
+@pytest.mark.pilot
 async def test_folding_keeps_the_cursor_where_it_was(tmp_path: Path) -> None:
     async with opened(long_runs(tmp_path / "arc.db"), "26/0", "26/1") as (pilot, screen):
         row = screen.rows.row
@@ -222,6 +229,7 @@ async def test_folding_keeps_the_cursor_where_it_was(tmp_path: Path) -> None:
         assert screen.rows.row is row
 
 
+@pytest.mark.pilot
 async def test_tab_goes_to_the_row_in_full_and_y_copies_what_is_in_front(db: Path) -> None:
     async with opened(db, *wishes(db)) as (pilot, screen):
         await press(pilot, "greater_than_sign", "y")
@@ -234,6 +242,7 @@ async def test_tab_goes_to_the_row_in_full_and_y_copies_what_is_in_front(db: Pat
         assert isinstance(pilot.app.screen, RunsScreen)
 
 
+@pytest.mark.pilot
 async def test_the_prompts_that_differ_are_shown_in_full(db: Path) -> None:
     async with opened(db, *wishes(db)) as (pilot, screen):
         await press(pilot, "g")
@@ -241,6 +250,7 @@ async def test_the_prompts_that_differ_are_shown_in_full(db: Path) -> None:
         assert screen.pair.row is None
 
 
+@pytest.mark.pilot
 async def test_an_answer_of_a_free_replay_stands_in_no_run(db: Path) -> None:
     with open_ledger(db) as store:
         a, b = named(store, "refund", "v1"), replayed(store, "free")
@@ -250,6 +260,7 @@ async def test_an_answer_of_a_free_replay_stands_in_no_run(db: Path) -> None:
         assert "exists only in the free replay" in text(pilot.app)
 
 
+@pytest.mark.pilot
 async def test_another_run_can_be_named(db: Path) -> None:
     a, b = wishes(db)
     async with opened(db, a, b) as (pilot, screen):
@@ -260,6 +271,7 @@ async def test_another_run_can_be_named(db: Path) -> None:
         assert screen.view.b.task == "refund"
 
 
+@pytest.mark.pilot
 async def test_a_click_twice_on_a_row_opens_it(db: Path) -> None:
     async with opened(db, *wishes(db)) as (pilot, _screen):
         await pilot.click("#rows", offset=(10, 3), times=2)
@@ -267,6 +279,7 @@ async def test_a_click_twice_on_a_row_opens_it(db: Path) -> None:
         assert isinstance(pilot.app.screen, TraceScreen)
 
 
+@pytest.mark.pilot
 async def test_nothing_that_a_run_says_is_obeyed(tmp_path: Path) -> None:
     db = hostile.database(tmp_path)
     first, second, *_ = hostile.runs_of(db)

@@ -75,6 +75,7 @@ def test_from_a_file_to_a_candidate_with_its_evidence_are_two_commands(
     assert "amount 7500 not found in context" in said[-1].output
 
 
+@pytest.mark.pilot
 async def test_from_the_list_to_a_tag_are_three_keys(db: Path) -> None:
     async with sitting_at(db) as person:
         await person.press("enter", "t", "h")
@@ -84,6 +85,7 @@ async def test_from_the_list_to_a_tag_are_three_keys(db: Path) -> None:
         assert (tag.step, tag.failure) == (4, FailureClass.HALLUCINATED_STATE)
 
 
+@pytest.mark.pilot
 async def test_from_the_break_to_a_verdict_on_an_edit_are_at_most_five(db: Path) -> None:
     async with sitting_at(db) as person:
         await person.press("enter")

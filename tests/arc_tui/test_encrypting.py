@@ -138,6 +138,7 @@ def test_a_key_file_opens_it_too(db: Path, tmp_path: Path, monkeypatch: pytest.M
         runs(db)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("key", "said"),
     [
@@ -235,6 +236,7 @@ def test_without_the_driver_the_sentence_says_what_to_install(
 # --- encrypting, and back
 
 
+@pytest.mark.slow
 def test_a_database_is_encrypted_given_another_key_and_made_plain(
     open_one: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -357,6 +359,7 @@ def test_no_key_goes_through_an_argument() -> None:
 # --- a keyring
 
 
+@pytest.mark.slow
 def test_a_key_made_for_the_keyring_opens_it_wherever_the_file_is_moved(
     open_one: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

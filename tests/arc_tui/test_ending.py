@@ -117,6 +117,7 @@ def app(db: Path) -> tuple[str, ...]:
     return "-m", "arc_tui", "--db", str(db)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=["term", "hup"])
 def test_told_to_end_it_leaves_the_terminal_as_it_was(
     number: signal.Signals, tmp_path: Path, db: Path
@@ -130,6 +131,7 @@ def test_told_to_end_it_leaves_the_terminal_as_it_was(
         assert b"Traceback" not in terminal.sent
 
 
+@pytest.mark.process
 def test_when_the_terminal_goes_away_so_does_the_app(tmp_path: Path, db: Path) -> None:
     with running(tmp_path, *app(db)) as terminal:
         terminal.until(b"many-wishes")
@@ -137,6 +139,7 @@ def test_when_the_terminal_goes_away_so_does_the_app(tmp_path: Path, db: Path) -
         assert terminal.left() == 128 + signal.SIGHUP
 
 
+@pytest.mark.process
 def test_a_bug_leaves_the_terminal_as_it_was_and_shows_no_value(tmp_path: Path, db: Path) -> None:
     with running(tmp_path, "-c", BROKEN, "--db", str(db)) as terminal:
         terminal.until(b"many-wishes")
@@ -167,6 +170,7 @@ def test_what_is_told_of_a_bug_is_bounded() -> None:
     assert max(map(len, said.splitlines())) <= ending.MOST_COLUMNS
 
 
+@pytest.mark.process
 def test_a_tag_that_is_on_the_screen_outlives_a_killed_app(tmp_path: Path, db: Path) -> None:
     with running(tmp_path, *app(db)) as terminal:
         terminal.until(b"many-wishes")
@@ -184,6 +188,7 @@ def test_a_tag_that_is_on_the_screen_outlives_a_killed_app(tmp_path: Path, db: P
         assert {tag.failure.value for tag in human_tags(store)} == {"wrong tool", "loop"}
 
 
+@pytest.mark.process
 def test_a_terminal_that_can_draw_nothing_is_a_sentence(tmp_path: Path, db: Path) -> None:
     with running(tmp_path, *app(db), COLORTERM="") as terminal:
         terminal.until(b"many-wishes")

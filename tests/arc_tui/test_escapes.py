@@ -23,6 +23,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return hostile.database(tmp_path_factory.mktemp("hostile"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
 def test_no_command_says_anything_that_a_terminal_obeys(
     name: str, planted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -62,6 +63,7 @@ def test_json_says_the_same_and_holds_nothing_that_is_obeyed() -> None:
     assert json.loads(format.escape_controls(said)) == {hostile.WHOLE: [hostile.WHOLE]}
 
 
+@pytest.mark.slow
 def test_a_bug_that_quotes_a_run_is_told_as_text(
     planted: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,6 +90,7 @@ def drawn(app: ArcApp, way: tuple[str, ...]) -> None:
     assert not hostile.OBEYED & set(copied), (way, copied)
 
 
+@pytest.mark.pilot
 async def test_no_screen_draws_or_copies_what_is_obeyed(
     planted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,6 +133,7 @@ TITLES_OF_OURS = {
 DRAWING = ("arc_tui/features/", "arc_tui/ui/", "arc_tui/experiments/", "arc_tui/app")
 
 
+@pytest.mark.slow
 def test_what_is_read_as_markup_is_written_by_us() -> None:
     """Titles, tooltips and what is static are read as markup, unless they are `Text`."""
     found = set()

@@ -256,6 +256,7 @@ def test_every_screen_has_its_goldens() -> None:
     assert request <= {path.stem for path in GOLDENS.glob("*.txt")}
 
 
+@pytest.mark.pilot
 @pytest.mark.parametrize("parent", WAYS)
 @pytest.mark.parametrize("size", [SMALL, LARGE], ids=["small", "large"])
 async def test_each_is_reached_three_ways_is_whole_and_is_left_by_escape(
@@ -280,6 +281,7 @@ async def test_each_is_reached_three_ways_is_whole_and_is_left_by_escape(
                 await back(pilot, home)
 
 
+@pytest.mark.pilot
 @pytest.mark.parametrize("size", [SMALL, LARGE], ids=["small", "large"])
 async def test_the_first_screen_is_come_back_to_three_ways_and_stays(
     size: tuple[int, int], demo: Path
@@ -315,6 +317,7 @@ async def test_a_limit_is_asked_for_like_this(
         await pilot.press("escape")
 
 
+@pytest.mark.pilot
 async def test_a_replay_fills_a_large_terminal(demo: Path) -> None:
     async with at(demo, ("runs.open", "trace.replay"), WIDE) as pilot:
         assert not cut_silently(pilot.app.screen)
@@ -324,6 +327,7 @@ async def test_a_replay_fills_a_large_terminal(demo: Path) -> None:
 class TestEmpty:
     """What stands on the screens that an empty database has, and names a key or a command."""
 
+    @pytest.mark.pilot
     @pytest.mark.parametrize("size", [SMALL, LARGE], ids=["small", "large"])
     async def test_each_says_what_to_do_next(self, size: tuple[int, int], tmp_path: Path) -> None:
         async with at(tmp_path / "arc.db", (), size) as pilot:
@@ -351,6 +355,7 @@ class TestEmpty:
                 await back(pilot, home)
 
 
+@pytest.mark.pilot
 async def test_what_is_said_of_a_key_follows_the_keys_that_were_set(
     tmp_path: Path, demo: Path
 ) -> None:

@@ -102,6 +102,7 @@ def test_only_examples_are_excepted() -> None:
     assert PARSED_ONLY.keys() <= {line for _, line in every_example()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("words", "line"), list(every_example()))
 def test_an_example_runs(
     words: tuple[str, ...], line: str, folder: Path, monkeypatch: pytest.MonkeyPatch

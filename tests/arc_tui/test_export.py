@@ -139,6 +139,7 @@ def words(path: Path) -> int:
         return len(human_words(store))
 
 
+@pytest.mark.slow
 def test_what_a_person_made_comes_back_after_the_runs_were_imported_again(
     db: Path, file: Path, tmp_path: Path
 ) -> None:
@@ -156,6 +157,7 @@ def test_what_a_person_made_comes_back_after_the_runs_were_imported_again(
     assert holdings(new)["answer"] == known, "every answer was found again"
 
 
+@pytest.mark.slow
 def test_nothing_that_can_be_exported_is_missing_from_the_trial(file: Path) -> None:
     assert set(EVERYTHING) <= set(kinds(file))
 
@@ -181,6 +183,7 @@ def test_every_column_of_a_row_is_exported(db: Path) -> None:
             assert set(each.columns()) | {"id"} == {row[1] for row in columns} | {"id"}
 
 
+@pytest.mark.slow
 def test_runs_whose_file_is_not_known_come_along_whole(db: Path, tmp_path: Path) -> None:
     file = exported(db, tmp_path / "export.jsonl")
     new = tmp_path / "new.db"
@@ -208,6 +211,7 @@ def test_a_run_whose_file_is_there_stays_there(tmp_path: Path) -> None:
     assert "recording" in kinds(exported(db, tmp_path / "gone.jsonl"))
 
 
+@pytest.mark.slow
 def test_twice_the_same_changes_nothing(file: Path, tmp_path: Path) -> None:
     new = tmp_path / "new.db"
     first, before = taken(new, file), beside(new)
@@ -217,6 +221,7 @@ def test_twice_the_same_changes_nothing(file: Path, tmp_path: Path) -> None:
     assert beside(new) == before
 
 
+@pytest.mark.slow
 def test_what_waits_for_a_run_is_counted_and_counts_when_it_is_there(
     file: Path, tmp_path: Path
 ) -> None:
@@ -231,6 +236,7 @@ def test_what_waits_for_a_run_is_counted_and_counts_when_it_is_there(
     assert words(new) == 26 + 6
 
 
+@pytest.mark.slow
 def test_a_run_under_another_name_is_known_by_its_content(
     db: Path, file: Path, tmp_path: Path
 ) -> None:
@@ -245,6 +251,7 @@ def test_a_run_under_another_name_is_known_by_its_content(
     assert set(holdings(new)["tag"]) == tags
 
 
+@pytest.mark.slow
 def test_a_run_with_other_content_is_named(file: Path, tmp_path: Path) -> None:
     new = tmp_path / "new.db"
     arc(new, "import", *map(str, some_traces()))
@@ -254,6 +261,7 @@ def test_a_run_with_other_content_is_named(file: Path, tmp_path: Path) -> None:
     assert taken(new, file)["changed"] == [key]
 
 
+@pytest.mark.slow
 def test_what_the_database_says_otherwise_stays_and_is_counted(
     db: Path, file: Path, tmp_path: Path
 ) -> None:
@@ -381,6 +389,7 @@ WRONG: dict[str, tuple[Callable[[list[str]], list[str]], str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WRONG)
 def test_what_is_no_whole_export_changes_nothing(way: str, file: Path, tmp_path: Path) -> None:
     change, sentence = WRONG[way]

@@ -125,6 +125,7 @@ async def test_f_goes_back_to_the_list_with_just_these_runs(db: Path) -> None:
         assert len(runs.listed.traces) > len(behind)
 
 
+@pytest.mark.pilot
 async def test_b_splits_the_bars_and_says_by_what(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         await press(pilot, "v", "1")

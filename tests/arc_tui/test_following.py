@@ -167,6 +167,7 @@ def test_a_session_that_is_gone_stays_as_it_was_read(session: Path, store: Store
     assert row(store).steps == 1
 
 
+@pytest.mark.pilot
 async def test_an_open_run_fills_in_and_ctrl_c_ends_the_following(
     session: Path, tmp_path: Path
 ) -> None:

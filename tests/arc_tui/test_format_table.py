@@ -72,6 +72,7 @@ def test_no_level_that_an_importer_gives_is_missing_from_its_row(importer: Forma
     assert given <= set(importer.FIDELITY)
 
 
+@pytest.mark.data
 @needs_shared
 def test_real_files_are_known_as_well_as_their_row_says() -> None:
     """No call is at another level than the row names, and the best one is not an empty promise."""

@@ -278,6 +278,7 @@ def test_offline_a_model_of_a_server_is_not_asked(db: Path) -> None:
         last(db, model="claude-test", live=True)
 
 
+@pytest.mark.slow
 def test_a_limit_stops_the_run_and_is_no_result_of_it(
     db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -341,6 +342,7 @@ def test_as_json_every_wish_gives_its_runs(db: Path) -> None:
     assert found["runs"][0]["stop"]["missed"][0]["draft"]["tool"] == "get_order"
 
 
+@pytest.mark.slow
 def test_runs_that_are_alike_are_printed_once(db: Path) -> None:
     printed = run(db, TOUR, "--free", "--edit", "v4", "-k", "3").stdout
     assert printed.count("≠ diverged") == 1
@@ -349,6 +351,7 @@ def test_runs_that_are_alike_are_printed_once(db: Path) -> None:
     assert printed.count("digest sha256:") == 3
 
 
+@pytest.mark.slow
 def test_a_stop_at_a_stale_answer_names_both_ways_on(tmp_path: Path) -> None:
     db = tmp_path / "arc.db"
     key = put_account(db)
@@ -361,6 +364,7 @@ def test_a_stop_at_a_stale_answer_names_both_ways_on(tmp_path: Path) -> None:
     assert run(db, *words, "--allow-stale").return_value == 0
 
 
+@pytest.mark.slow
 def test_a_run_can_be_bundled(db: Path, tmp_path: Path) -> None:
     file = tmp_path / "run.arc"
     run(db, TOUR, "--free", "--edit", "v4", "--bundle", str(file))
@@ -413,6 +417,7 @@ def test_stubs_written_one_by_one_can_be_pasted_together() -> None:
     assert tomllib.loads(stubs_to_toml([odd]))["stub"][0]["is_error"] is True
 
 
+@pytest.mark.slow
 def test_no_word_of_a_view_says_how_the_run_would_have_ended(db: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.db"
     key = put_account(other)

@@ -73,6 +73,7 @@ def status(screen: FreeScreen) -> str:
 # --- what it looks like
 
 
+@pytest.mark.pilot
 async def test_it_looks_like_this_at_a_miss_where_a_stub_is_written_and_while_it_goes_on(
     db: Path, tmp_path: Path
 ) -> None:
@@ -110,6 +111,7 @@ async def test_it_looks_like_this_when_it_is_finished_and_offers_no_key_that_doe
         assert screen.state.phase == "done"
 
 
+@pytest.mark.pilot
 async def test_an_answer_beyond_the_road_looks_like_this(db: Path) -> None:
     keep(db, READ, REFUND)
     async with opened(db) as (pilot, _):
@@ -131,6 +133,7 @@ async def test_no_words_on_it_say_how_the_run_would_have_ended(db: Path) -> None
 # --- stubs
 
 
+@pytest.mark.pilot
 async def test_a_stub_is_written_with_one_key_and_the_run_goes_on_at_once(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         await press(pilot, "i")
@@ -149,6 +152,7 @@ async def test_a_stub_is_written_with_one_key_and_the_run_goes_on_at_once(db: Pa
         assert screen.state.view.ranks == {"exact": 4, "stub": 2}
 
 
+@pytest.mark.pilot
 async def test_what_another_call_got_is_taken_only_when_that_is_said_twice(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         await press(pilot, "i", "ctrl+s")
@@ -158,6 +162,7 @@ async def test_what_another_call_got_is_taken_only_when_that_is_said_twice(db: P
         assert screen.state.view.ranks["stub"] == 1
 
 
+@pytest.mark.pilot
 async def test_a_stub_may_be_an_error_and_be_left_unwritten(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         await press(pilot, "i", "escape")
@@ -169,6 +174,7 @@ async def test_a_stub_may_be_an_error_and_be_left_unwritten(db: Path) -> None:
         assert got.stub.is_error
 
 
+@pytest.mark.pilot
 async def test_a_stub_is_changed_and_forgotten_where_it_answered(db: Path) -> None:
     keep(db, READ)
     async with opened(db) as (pilot, screen):
@@ -189,6 +195,7 @@ async def test_a_stub_is_changed_and_forgotten_where_it_answered(db: Path) -> No
 # --- stale answers
 
 
+@pytest.mark.pilot
 async def test_a_stale_answer_is_allowed_after_it_was_asked_and_taken_back(tmp_path: Path) -> None:
     db = tmp_path / "arc.db"
     key = put_account(db)
@@ -221,6 +228,7 @@ async def test_it_runs_again_on_what_is_kept_in_any_theme_and_width(db: Path) ->
         assert 'get_order(order_id="1039")' in drawn(pilot.app)
 
 
+@pytest.mark.pilot
 async def test_a_server_is_asked_only_under_a_limit_which_holds_for_the_screen(
     db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -247,6 +255,7 @@ async def test_a_server_is_asked_only_under_a_limit_which_holds_for_the_screen(
             assert "1 of 1 call · 5 cached" in drawn(pilot.app)
 
 
+@pytest.mark.pilot
 async def test_without_a_limit_it_says_how_far_stored_answers_go(
     db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -262,6 +271,7 @@ async def test_without_a_limit_it_says_how_far_stored_answers_go(
         assert rows(app)[0].startswith(" Step 0: no cached response of claude-test")
 
 
+@pytest.mark.pilot
 async def test_a_run_is_stopped_and_what_was_answered_is_kept(
     db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -303,6 +313,7 @@ def test_a_limit_is_what_is_left_of_it() -> None:
 # --- moving about, copying
 
 
+@pytest.mark.pilot
 async def test_enter_shows_an_answer_in_full_and_escape_goes_back_step_by_step(db: Path) -> None:
     async with opened(db, (80, 24), below=True) as (pilot, screen):
         await press(pilot, "g", "enter")
@@ -317,6 +328,7 @@ async def test_enter_shows_an_answer_in_full_and_escape_goes_back_step_by_step(d
         assert pilot.app.screen is not screen
 
 
+@pytest.mark.pilot
 async def test_what_is_shown_in_full_is_copied(db: Path) -> None:
     async with opened(db) as (pilot, _):
         await press(pilot, "y")
@@ -330,6 +342,7 @@ async def test_what_is_shown_in_full_is_copied(db: Path) -> None:
 # --- how one comes here
 
 
+@pytest.mark.pilot
 async def test_from_a_step_of_a_run_one_key_lets_the_agent_run_on(db: Path) -> None:
     app = ArcApp(db)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
@@ -342,6 +355,7 @@ async def test_from_a_step_of_a_run_one_key_lets_the_agent_run_on(db: Path) -> N
         assert [row.step for row in app.screen.state.view.rows] == [3, 4, 5, 6, 7]
 
 
+@pytest.mark.pilot
 async def test_from_a_replay_the_edited_agent_runs_on(db: Path) -> None:
     app = ArcApp(db)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:

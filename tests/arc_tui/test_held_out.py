@@ -116,6 +116,7 @@ def test_the_views_of_both_screens_leave_out_the_same(db: Path) -> None:
     assert held_out_text(HeldOutNote(runs=1, shown=True)) == "1 run of held-out tasks shown"
 
 
+@pytest.mark.pilot
 async def test_h_shows_them_in_both_screens_and_what_is_chosen_there_is_listed(db: Path) -> None:
     app = ArcApp(db)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:

@@ -51,6 +51,7 @@ def test_a_missing_key_is_the_first_thing_that_is_said(
     assert "ANTHROPIC_API_KEY" in hint
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["replay", "free replay", "bisect", "bisect of steps", "judge"])
 def test_what_is_stored_needs_no_key(
     db: Path, api: MessagesApi, request: pytest.FixtureRequest, command: str
@@ -91,6 +92,7 @@ async def test_the_app_says_it_before_it_asks_what_a_replay_may_cost(tmp_path: P
 # --- what was not recorded
 
 
+@pytest.mark.pilot
 async def test_a_session_without_prompt_and_tools_says_what_is_missing_and_how_to_get_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

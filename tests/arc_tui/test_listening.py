@@ -56,6 +56,7 @@ def stored(tmp_path: Path) -> list[TraceRow]:
 # --- traces that grow
 
 
+@pytest.mark.process
 def test_a_run_is_live_while_it_grows_and_whole_when_listening_ends(
     listener: Listener, tmp_path: Path
 ) -> None:
@@ -71,6 +72,7 @@ def test_a_run_is_live_while_it_grows_and_whole_when_listening_ends(
     assert listener.said() == f"✓ {KEY[:8]}  question 0: 2 steps, 3 spans\n"
 
 
+@pytest.mark.process
 def test_the_rules_look_at_a_run_when_it_is_over_and_not_before(
     listener: Listener, tmp_path: Path
 ) -> None:
@@ -85,6 +87,7 @@ def test_the_rules_look_at_a_run_when_it_is_over_and_not_before(
         assert diagnosis(store, KEY) is not None
 
 
+@pytest.mark.process
 def test_what_a_second_listener_hears_of_a_run_extends_it(tmp_path: Path) -> None:
     with listening(tmp_path / "arc.db") as first:
         first.post(export(model_span(0)))
@@ -100,6 +103,7 @@ def test_what_a_second_listener_hears_of_a_run_extends_it(tmp_path: Path) -> Non
         assert (row.title, row.live) == ("question 0", False)
 
 
+@pytest.mark.process
 def test_a_killed_listener_leaves_a_valid_database_and_a_run_that_goes_on(tmp_path: Path) -> None:
     with listening(tmp_path / "arc.db") as first:
         first.post(export(model_span(0)))
@@ -116,6 +120,7 @@ def test_a_killed_listener_leaves_a_valid_database_and_a_run_that_goes_on(tmp_pa
     assert (row.steps, row.live) == (3, False)
 
 
+@pytest.mark.process
 def test_the_word_that_a_run_is_live_does_not_outlast_its_writer(tmp_path: Path) -> None:
     with listening(tmp_path / "arc.db") as first:
         first.post(export(model_span(0)))
@@ -128,6 +133,7 @@ def test_the_word_that_a_run_is_live_does_not_outlast_its_writer(tmp_path: Path)
         assert undiagnosed(store) == [KEY]
 
 
+@pytest.mark.process
 def test_a_program_that_is_no_agent_leaves_nothing(listener: Listener, tmp_path: Path) -> None:
     other = root_span()
     other["attributes"] = []
@@ -136,6 +142,7 @@ def test_a_program_that_is_no_agent_leaves_nothing(listener: Listener, tmp_path:
     assert stored(tmp_path) == []
 
 
+@pytest.mark.process
 def test_spans_before_any_of_an_agent_wait_in_memory_and_are_written_with_it(
     tmp_path: Path,
 ) -> None:
@@ -152,6 +159,7 @@ def test_spans_before_any_of_an_agent_wait_in_memory_and_are_written_with_it(
     assert row.spans == 2
 
 
+@pytest.mark.process
 def test_what_cannot_be_written_now_is_not_acknowledged_and_taken_when_sent_again(
     tmp_path: Path,
 ) -> None:
@@ -213,6 +221,7 @@ def goes_on(agent: subprocess.Popen[str], steps: int = 1) -> None:
     agent.stdin.flush()
 
 
+@pytest.mark.pilot
 async def test_an_agent_with_the_real_exporter_fills_in_on_an_open_screen(
     listener: Listener, tmp_path: Path
 ) -> None:
@@ -251,6 +260,7 @@ async def test_an_agent_with_the_real_exporter_fills_in_on_an_open_screen(
 # --- what is answered
 
 
+@pytest.mark.process
 def test_protobuf_is_answered_in_protobuf(listener: Listener, tmp_path: Path) -> None:
     from google.protobuf.json_format import Parse
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
@@ -273,6 +283,7 @@ def test_protobuf_is_answered_in_protobuf(listener: Listener, tmp_path: Path) ->
     assert [row.spans for row in stored(tmp_path)] == [2]
 
 
+@pytest.mark.process
 def test_a_compressed_body_is_unpacked(listener: Listener, tmp_path: Path) -> None:
     body = gzip.compress(export(model_span(0)))
     assert listener.post(body, Content_Encoding="gzip") == (200, "application/json", b"{}")
@@ -280,6 +291,7 @@ def test_a_compressed_body_is_unpacked(listener: Listener, tmp_path: Path) -> No
     assert [row.steps for row in stored(tmp_path)] == [1]
 
 
+@pytest.mark.process
 def test_spans_that_cannot_be_read_are_counted_and_the_others_are_kept(
     listener: Listener, tmp_path: Path
 ) -> None:
@@ -352,6 +364,7 @@ def test_only_the_three_paths_exist_and_only_posts(shared: Listener) -> None:
     assert shared.post(b"{}", "/").status == 404
 
 
+@pytest.mark.process
 def test_a_taken_port_is_said_with_a_way_out(shared: Listener, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "arc_tui", "listen", "--port", str(shared.port),
@@ -393,6 +406,7 @@ def test_the_lines_for_a_shell_set_what_claude_code_reads() -> None:
     compile(PYTHON.format(endpoint="http://127.0.0.1:4318"), "setup", "exec")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "begun",
     [

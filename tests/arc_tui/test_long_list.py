@@ -58,6 +58,7 @@ async def opened(path: Path) -> AsyncIterator[tuple[Pilot[None], RunsScreen]]:
         yield pilot, screen
 
 
+@pytest.mark.pilot
 async def test_a_list_is_read_where_it_is_looked_at(many: Path) -> None:
     async with opened(many) as (pilot, screen):
         assert screen.table.row_count == RUNS
@@ -72,6 +73,7 @@ async def test_a_list_is_read_where_it_is_looked_at(many: Path) -> None:
         assert all(f" t{RUNS // 2 + line} " in text(pilot.app) for line in range(20))
 
 
+@pytest.mark.pilot
 async def test_a_run_that_was_not_read_is_opened_by_its_name(many: Path) -> None:
     async with opened(many) as (_, screen):
         screen.table.cursor = RUNS - 1

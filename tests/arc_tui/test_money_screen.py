@@ -65,6 +65,7 @@ def of_kind(rows: tuple[CostRow, ...], kind: str) -> CostRow:
     return next(row for row in rows if row.kind == kind)
 
 
+@pytest.mark.pilot
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_the_screen_looks_like_this(db: Path, size: tuple[int, int]) -> None:
     async with opened(db, size) as (pilot, screen):
@@ -83,6 +84,7 @@ async def test_enter_asks_for_the_step_in_the_run(db: Path) -> None:
         assert step_of_run(pilot) == screen.found.rows[1].step
 
 
+@pytest.mark.pilot
 async def test_a_line_from_another_step_leads_there(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         kinds = [row.kind for row in screen.found.rows] if screen.found else []

@@ -85,6 +85,7 @@ def full(db: Path, tmp_path: Path) -> Iterator[Path]:
 LOOKS = (["ls"], ["show", "last"], ["brief", "last"], ["failures"], ["stats"], ["tag", "list"])
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("where", ["read_only", "full"])
 def test_commands_that_look_say_the_same_as_where_it_can_be_written(
     where: str, db: Path, tmp_path: Path, request: pytest.FixtureRequest
@@ -97,6 +98,7 @@ def test_commands_that_look_say_the_same_as_where_it_can_be_written(
         assert "Traceback" not in seen.stderr
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("where", ["read_only", "full"])
 def test_what_would_write_says_so_in_a_sentence(
     where: str, tmp_path: Path, request: pytest.FixtureRequest
@@ -130,6 +132,7 @@ def test_what_stands_in_the_log_alone_is_read(db: Path, tmp_path: Path) -> None:
             assert (late, store.read_only) == ([("1",)], True)
 
 
+@pytest.mark.process
 def test_rules_that_are_newer_do_not_look_again(db: Path, tmp_path: Path) -> None:
     with sqlite3.connect(db) as connection:
         connection.execute("UPDATE diagnosis SET engine = 'older'")
@@ -163,6 +166,7 @@ def test_an_older_database_names_the_way(db: Path, tmp_path: Path) -> None:
 COMMANDS = (["ls"], ["show", "last"], ["stats"], ["ls", "--json"], ["--help"])
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_output_that_cannot_be_printed_is_no_traceback(
     words: list[str], db: Path, tmp_path: Path

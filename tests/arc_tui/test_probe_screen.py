@@ -221,6 +221,7 @@ def server() -> Policy:
     return answer
 
 
+@pytest.mark.pilot
 async def test_a_server_is_asked_under_a_limit_and_a_probe_cut_short_leaves_no_line(
     db: Path, ids: dict[str, str], api: MessagesApi
 ) -> None:
@@ -296,6 +297,7 @@ async def test_a_summary_that_the_model_wrote_decides_too(
 # --- beside the step
 
 
+@pytest.mark.pilot
 async def test_the_reasons_of_the_break_have_its_probes_and_then_the_last_one(
     db: Path, ids: dict[str, str]
 ) -> None:

@@ -283,6 +283,7 @@ def test_a_summary_can_be_asked_of_the_model_and_is_shown(
     assert estimate["calls"] == view["calls"] == 1 + 2 * 5 + 2 * 3
 
 
+@pytest.mark.slow
 def test_a_probe_that_was_cut_short_leaves_no_line_and_goes_on_where_it_was(
     db: Path, api: MessagesApi
 ) -> None:

@@ -89,6 +89,7 @@ async def test_the_first_line_says_where_and_what_the_keys_do(
         assert "✗ 0.0" in rows(pilot.app)[1]
 
 
+@pytest.mark.pilot
 async def test_a_tag_goes_on_and_u_comes_back_to_take_it_away(db: Path) -> None:
     async with walking(db) as pilot:
         assert "queue 1 of 5 · untagged failure" in rows(pilot.app)[0]
@@ -108,6 +109,7 @@ async def test_a_tag_goes_on_and_u_comes_back_to_take_it_away(db: Path) -> None:
         assert kept(db) == []
 
 
+@pytest.mark.pilot
 async def test_what_is_skipped_waits_for_the_next_visit(db: Path) -> None:
     async with walking(db, toasts=True) as pilot:
         await press(pilot, "T", "T", "T", "T")
@@ -134,6 +136,7 @@ class TestBlind:
     def _ada_tagged(self, db: Path) -> None:
         tag(db, 0, "ada", FailureClass.BAD_ARGS, 5)
 
+    @pytest.mark.pilot
     async def test_nothing_that_others_or_rules_say_is_shown(self, db: Path) -> None:
         async with walking(db, (80, 24), blind=True) as pilot:
             await looks_like(pilot, "queue_blind")
@@ -150,6 +153,7 @@ class TestBlind:
             assert "suggested" not in picker
             assert "enter" not in picker
 
+    @pytest.mark.pilot
     async def test_the_word_is_kept_as_blind_and_others_then_stand_beside_it(
         self, db: Path
     ) -> None:
@@ -186,6 +190,7 @@ class TestBlind:
 
 
 class TestPicker:
+    @pytest.mark.pilot
     async def test_a_suggestion_keeps_its_fault_and_f_says_another(self, db: Path) -> None:
         async with walking(db) as pilot:
             view = here(pilot).view

@@ -75,6 +75,7 @@ async def test_siblings_pass_over_what_hangs_below_them(db: Path, key: str) -> N
         assert screen.step == 10, "the last of its parent"
 
 
+@pytest.mark.pilot
 async def test_a_mark_is_gone_back_to_and_so_is_where_a_jump_began(db: Path, key: str) -> None:
     async with opened(db, key, at=4) as (pilot, screen):
         await press(pilot, "space")
@@ -91,6 +92,7 @@ async def test_a_mark_is_gone_back_to_and_so_is_where_a_jump_began(db: Path, key
         assert not screen.bookmarks
 
 
+@pytest.mark.pilot
 async def test_a_step_is_gone_to_by_its_number_or_by_how_far_it_is(db: Path, key: str) -> None:
     async with opened(db, key, at=2) as (pilot, screen):
         await press(pilot, "colon", "1", "0", "enter")
@@ -107,6 +109,7 @@ async def test_a_step_is_gone_to_by_its_number_or_by_how_far_it_is(db: Path, key
 # --- the filter
 
 
+@pytest.mark.pilot
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_a_filtered_tree_keeps_what_its_steps_hang_from(
     db: Path, key: str, size: tuple[int, int]
@@ -122,6 +125,7 @@ async def test_a_filtered_tree_keeps_what_its_steps_hang_from(
         assert screen.is_current
 
 
+@pytest.mark.pilot
 async def test_a_filter_is_read_while_it_is_typed_and_says_what_it_cannot_read(
     db: Path, key: str
 ) -> None:
@@ -141,6 +145,7 @@ async def test_a_filter_is_read_while_it_is_typed_and_says_what_it_cannot_read(
         assert "Step 2 does not match the filter. Filter cleared." in text(pilot.app)
 
 
+@pytest.mark.pilot
 async def test_a_filter_that_nothing_passes_says_so(db: Path, key: str) -> None:
     async with opened(db, key) as (pilot, screen):
         await press(pilot, "ampersand", *"tool:qq", "enter")
@@ -153,6 +158,7 @@ async def test_a_filter_that_nothing_passes_says_so(db: Path, key: str) -> None:
 # --- find
 
 
+@pytest.mark.pilot
 async def test_find_shows_the_page_that_says_it_with_the_text_unfolded(db: Path, key: str) -> None:
     async with opened(db, key, at=0) as (pilot, screen):
         await press(pilot, "slash", *"HAT201", "enter")
@@ -163,6 +169,7 @@ async def test_find_shows_the_page_that_says_it_with_the_text_unfolded(db: Path,
         assert "system" in screen.page._opened
 
 
+@pytest.mark.pilot
 async def test_n_counts_the_steps_and_in_the_detail_goes_from_line_to_line(
     db: Path, key: str
 ) -> None:

@@ -74,6 +74,7 @@ def views(store: Store, part: Part) -> Iterator[TraceView]:
             yield view
 
 
+@pytest.mark.data
 def test_every_candidate_is_shown_and_each_probe_has_its_price_or_why_it_cannot_be_run(
     store: Store, part: Part
 ) -> None:
@@ -102,6 +103,7 @@ def test_every_candidate_is_shown_and_each_probe_has_its_price_or_why_it_cannot_
     assert tried["probe"] > 10 or part is PARTS["wide"]
 
 
+@pytest.mark.data
 def test_candidates_stand_in_one_order_everywhere_and_the_likeliest_is_opened(
     store: Store, part: Part
 ) -> None:

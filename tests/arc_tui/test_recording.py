@@ -444,6 +444,7 @@ def arc(*arguments: str, **beside: Any) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+@pytest.mark.process
 def test_the_command_has_its_input_and_output_and_arc_says_the_rest(
     api: MessagesApi, tmp_path: Path
 ) -> None:
@@ -486,6 +487,7 @@ WAITS = (
 )
 
 
+@pytest.mark.process
 def test_an_interrupt_is_handed_to_the_command_and_what_was_recorded_is_kept(
     api: MessagesApi, tmp_path: Path
 ) -> None:
@@ -520,6 +522,7 @@ def terminal() -> Iterator[tuple[int, int]]:
         os.close(theirs)
 
 
+@pytest.mark.process
 def test_ctrl_c_at_a_terminal_reaches_the_command_once(api: MessagesApi, tmp_path: Path) -> None:
     with terminal() as (ours, theirs):
         process = subprocess.Popen(
@@ -540,6 +543,7 @@ def test_ctrl_c_at_a_terminal_reaches_the_command_once(api: MessagesApi, tmp_pat
         assert process.returncode == 12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("begun", ["Content-Length: 100000\r\n\r\n{", "Content-Length: 0\r\n\r\n"])
 async def test_a_client_that_breaks_off_is_no_error_in_the_log(
     begun: str, caplog: pytest.LogCaptureFixture

@@ -82,6 +82,7 @@ def recovered(path: Path) -> Any:
 # --- a sound database
 
 
+@pytest.mark.slow
 def test_of_a_sound_database_everything_comes_over(path: Path) -> None:
     before = holdings(path)
     assert as_json(path, "db", "verify")["findings"] == []
@@ -96,6 +97,7 @@ def test_of_a_sound_database_everything_comes_over(path: Path) -> None:
     assert {each.name for each in path.parent.iterdir()} == {"arc.db", new.name}
 
 
+@pytest.mark.slow
 def test_nothing_is_asked_again_for_what_was_paid_for(path: Path) -> None:
     spoil(path, pages_of(path, "message")[-1])
     recovered(path)
@@ -146,6 +148,7 @@ def test_a_backup_says_what_is_in_it(path: Path, tmp_path: Path) -> None:
 # --- a damaged one
 
 
+@pytest.mark.slow
 def test_a_lost_page_of_content_is_named_and_the_rest_is_kept(path: Path) -> None:
     before = holdings(path)
     spoiled = spoil(path, pages_of(path, "message")[1])
@@ -169,6 +172,7 @@ def test_a_lost_page_of_content_is_named_and_the_rest_is_kept(path: Path) -> Non
     assert path.read_bytes() == spoiled
 
 
+@pytest.mark.slow
 def test_importing_the_source_again_completes_what_was_lost(path: Path) -> None:
     whole = holdings(path)["trace"]
     spoil(path, pages_of(path, "span")[1])
@@ -195,6 +199,7 @@ def test_a_trace_whose_own_row_is_lost_keeps_its_id_and_its_steps(path: Path) ->
     assert after["tag"] == before["tag"]
 
 
+@pytest.mark.slow
 def test_without_its_first_page_a_file_still_has_everything(path: Path) -> None:
     before = holdings(path)
     spoil(path, 1)
@@ -208,6 +213,7 @@ def test_without_its_first_page_a_file_still_has_everything(path: Path) -> None:
     assert after["answer"] == before["answer"]
 
 
+@pytest.mark.slow
 def test_a_page_that_leads_to_others_costs_nothing(path: Path) -> None:
     before = holdings(path)
     with closing(sqlite3.connect(path)) as db:
@@ -218,6 +224,7 @@ def test_a_page_that_leads_to_others_costs_nothing(path: Path) -> None:
     assert holdings(path.with_name("arc.recovered.db")) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", ["sqlite_autoindex_message_1", "span_words_data", "trace_run"])
 def test_an_index_that_is_damaged_costs_nothing(path: Path, index: str) -> None:
     before = holdings(path)
@@ -231,6 +238,7 @@ def test_an_index_that_is_damaged_costs_nothing(path: Path, index: str) -> None:
     assert arc(new, "search", "order")
 
 
+@pytest.mark.slow
 def test_tags_of_a_lost_page_are_named_and_said_again(path: Path) -> None:
     before = holdings(path)
     spoil(path, pages_of(path, "tag")[0])

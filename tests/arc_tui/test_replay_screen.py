@@ -113,6 +113,7 @@ def under_way(posted: list[ReplayView], done: int) -> ReplayView:
 # --- what it looks like
 
 
+@pytest.mark.pilot
 @pytest.mark.usefixtures("every_view")
 async def test_it_looks_like_this_before_anything_is_asked_and_while_it_asks(db: Path) -> None:
     async with opened(db) as (pilot, screen):
@@ -125,6 +126,7 @@ async def test_it_looks_like_this_before_anything_is_asked_and_while_it_asks(db:
         await looks_like(pilot, "replay_during", (*SIZES, WIDE))
 
 
+@pytest.mark.pilot
 async def test_it_looks_like_this_afterwards_in_any_theme_and_width(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         await ask(pilot, screen)
@@ -153,6 +155,7 @@ async def test_half_of_a_character_in_a_prompt_or_a_name_is_refused_in_words(db:
             assert store.db.execute("SELECT count(*) FROM edit").fetchone() == (0,)
 
 
+@pytest.mark.pilot
 async def test_submitting_another_prompt_shows_where_it_diverges(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         assert (
@@ -179,6 +182,7 @@ async def test_submitting_another_prompt_shows_where_it_diverges(db: Path) -> No
         assert "after divergence, not counted" in shown
 
 
+@pytest.mark.pilot
 async def test_an_unchanged_prompt_asks_control_alone(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         await pilot.press("ctrl+s")
@@ -195,6 +199,7 @@ async def target(pilot: Pilot[None], screen: ReplayScreen, label: str) -> None:
     await pilot.pause()
 
 
+@pytest.mark.pilot
 async def test_several_texts_edited_make_one_edit(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         pane = screen.edit_pane
@@ -236,6 +241,7 @@ def displayed(screen: ReplayScreen) -> list[object]:
     ]
 
 
+@pytest.mark.pilot
 @pytest.mark.usefixtures("every_view")
 async def test_a_live_model_is_asked_within_a_budget_and_can_be_stopped(
     db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -269,6 +275,7 @@ async def test_a_live_model_is_asked_within_a_budget_and_can_be_stopped(
             assert "2 of 20 calls · 0 cached" in drawn(pilot.app)
 
 
+@pytest.mark.pilot
 async def test_what_is_spent_is_counted_while_calls_are_under_way(
     db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -323,6 +330,7 @@ async def choose(pilot: Pilot[None], model: str) -> None:
     await settle(pilot)
 
 
+@pytest.mark.pilot
 async def test_without_a_budget_a_missing_answer_is_one_sentence(
     db: Path, api: MessagesApi
 ) -> None:
@@ -351,6 +359,7 @@ async def test_what_a_worker_posts_after_a_stop_does_not_start_it_again(db: Path
         assert "Stopped after 2 of 8 steps." in rows(pilot.app)[0]
 
 
+@pytest.mark.pilot
 @pytest.mark.parametrize(("key", "pane"), [("e", "area"), ("r", "steps")])
 async def test_the_trace_screen_opens_it_at_the_step_under_its_cursor(
     db: Path, key: str, pane: str
@@ -382,6 +391,7 @@ async def test_an_edit_nobody_asked_about_is_not_left_by_one_key(db: Path) -> No
 # --- how often to ask
 
 
+@pytest.mark.pilot
 async def test_a_number_of_samples_is_taken_foreseen_and_asked_and_nothing_else(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         await pilot.press("f6")
@@ -421,6 +431,7 @@ async def test_asking_afresh_asks_again_what_is_kept(db: Path) -> None:
         assert screen.state.view.digest != posted[-1].digest
 
 
+@pytest.mark.pilot
 async def test_the_order_of_the_calls_is_a_choice_of_a_server_alone(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         await pilot.press("f6")
@@ -458,6 +469,7 @@ async def test_why_steps_drop_out_is_said_before_anything_is_asked(tmp_path: Pat
 # --- the edit
 
 
+@pytest.mark.pilot
 async def test_the_diff_takes_the_editors_place_and_gives_it_back_with_all_its_letters(
     db: Path,
 ) -> None:
@@ -495,6 +507,7 @@ async def test_each_text_is_undone_on_its_own(db: Path) -> None:
         assert pane.texts["system prompt"] == "Be brief."
 
 
+@pytest.mark.pilot
 async def test_an_observation_is_edited_like_a_text(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         await target(pilot, screen, "result 0")
@@ -527,6 +540,7 @@ async def keep_and_take(pilot: Pilot[None], db: Path) -> None:
     await settle(pilot)
 
 
+@pytest.mark.pilot
 async def test_a_kept_edit_is_taken_whole_and_keeps_its_name(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         screen.edit_pane.put("what was typed before")
@@ -542,6 +556,7 @@ async def test_a_kept_edit_is_taken_whole_and_keeps_its_name(db: Path) -> None:
         assert "Results of the previous edit. ^s replays the changed one." in drawn(pilot.app)
 
 
+@pytest.mark.pilot
 async def test_a_change_that_no_text_shows_can_be_left_out_again(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         await keep_and_take(pilot, db)
@@ -559,6 +574,7 @@ async def test_a_change_that_no_text_shows_can_be_left_out_again(db: Path) -> No
         assert screen.edit_pane.texts == {}
 
 
+@pytest.mark.pilot
 async def test_a_constraint_shows_in_the_prompt_it_is_added_to(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         screen.edit_pane.put("Be kind.")
@@ -575,6 +591,7 @@ async def test_a_constraint_shows_in_the_prompt_it_is_added_to(db: Path) -> None
         assert edit.changes == (SetSystem("Be kind."), InjectConstraint("Never guess."))
 
 
+@pytest.mark.pilot
 async def test_effort_and_a_model_of_its_own_are_changes_beside_the_texts(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         await pilot.press("f9")
@@ -614,6 +631,7 @@ async def test_an_edit_of_another_trace_says_why_it_does_not_fit(db: Path) -> No
 # --- what goes on from here
 
 
+@pytest.mark.pilot
 @pytest.mark.parametrize("free", [False, True])
 async def test_free_replay_is_wanted_of_an_app_that_offers_it(
     db: Path, monkeypatch: pytest.MonkeyPatch, free: bool
@@ -666,6 +684,7 @@ async def type_path(pilot: Pilot[None], path: Path) -> None:
 HOSTILE = "\x1b[31mred\x1b]52;c;aGk=\x07 \u202egnp.exe [bold]x[/bold]\ttab\r\x9b1m"
 
 
+@pytest.mark.pilot
 async def test_a_hostile_trace_is_shown_and_never_obeyed(tmp_path: Path) -> None:
     path = tmp_path / "arc.db"
     said = build.trace(
@@ -719,6 +738,7 @@ def test_an_editor_that_fails_or_is_absent_changes_nothing(tmp_path: Path) -> No
         edit("Be kind.", [str(tmp_path / "nowhere")])
 
 
+@pytest.mark.pilot
 async def test_a_terminal_that_cannot_be_lent_says_so(db: Path) -> None:
     async with opened(db) as (pilot, _):
         await pilot.press("f4")

@@ -112,6 +112,7 @@ async def test_the_filter_follows_what_is_typed_and_escape_takes_it_back(db: Pat
         assert len(names(screen)) == 6
 
 
+@pytest.mark.pilot
 async def test_the_filter_takes_a_query_and_says_in_its_line_what_it_cannot_read(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         await pilot.press("slash", *"outcome:f")
@@ -201,6 +202,7 @@ async def test_sorted_by_outcome_the_failed_are_first_and_the_unknown_last(db: P
         assert [row.outcome for row in listed(screen)][-1] == "unknown"
 
 
+@pytest.mark.pilot
 async def test_an_error_of_the_filter_is_whole_under_it_in_a_small_terminal(db: Path) -> None:
     async with opened(db, (80, 24)) as (pilot, _):
         await pilot.press("slash", *"outcme:failed")
@@ -223,6 +225,7 @@ async def test_the_failures_hide_in_a_small_terminal_until_they_are_asked_for(
         assert "failures of 6 runs ─" in text(pilot.app)
 
 
+@pytest.mark.pilot
 async def test_enter_opens_the_run_under_the_cursor(db: Path) -> None:
     async with opened(db) as (pilot, _):
         await pilot.press("enter")

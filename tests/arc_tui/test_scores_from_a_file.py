@@ -250,6 +250,7 @@ def decisive(store: Store) -> dict[str, set[int]]:
 JUDGES = DATA / "labels" / "apb_hotpotqa_synthetic_judges.jsonl"
 
 
+@pytest.mark.data
 @needs_shared
 @pytest.mark.parametrize("share", [1.0, 0.6], ids=["every step", "some steps"])
 @pytest.mark.parametrize("judge", ["strict", "middling", "lenient"])

@@ -267,6 +267,7 @@ def test_a_run_that_does_not_name_its_model_says_that_the_judge_may_be_of_its_fa
     assert "which model the agent ran on is not recorded" in live(db).stdout
 
 
+@pytest.mark.slow
 def test_several_runs_are_scored_under_one_budget(api: MessagesApi, db: Path) -> None:
     with open_ledger(db) as store:
         first = last(store)

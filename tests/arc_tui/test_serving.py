@@ -216,6 +216,7 @@ async def test_of_an_app_only_what_it_shows_is_passed_on() -> None:
 # --- a tab
 
 
+@pytest.mark.pilot
 async def test_a_tab_shows_an_encrypted_database_and_its_session_ends_with_the_app(
     db: Path,
 ) -> None:
@@ -236,6 +237,7 @@ async def test_a_tab_shows_an_encrypted_database_and_its_session_ends_with_the_a
                 pass
 
 
+@pytest.mark.pilot
 async def test_an_app_ends_when_whoever_served_it_is_gone(bundled: Path) -> None:
     process = await session._start(session.Served(bundled, None), Size(width=80, height=24))
     assert process.stdin is not None
@@ -248,6 +250,7 @@ async def test_an_app_ends_when_whoever_served_it_is_gone(bundled: Path) -> None
     assert await asyncio.wait_for(process.wait(), PATIENCE_S) == 0
 
 
+@pytest.mark.process
 @needs_chromium
 async def test_a_browser_opens_the_runs_and_a_run_and_the_address_is_used_up(db: Path) -> None:
     command = (sys.executable, "-m", "arc_tui", "--db", str(db), "serve", "--port", "0")

@@ -90,6 +90,7 @@ def old_keys(app: App[None]) -> list[str]:
     return [f"{found[0]!r} in {line.strip()}" for line in said if (found := SAYS.search(line))]
 
 
+@pytest.mark.pilot
 @pytest.mark.parametrize("parent", WAYS)
 async def test_no_screen_names_a_key_that_is_not_set(
     parent: str,
@@ -110,6 +111,7 @@ async def test_no_screen_names_a_key_that_is_not_set(
             await leave(pilot, home)
 
 
+@pytest.mark.pilot
 async def test_a_fold_names_the_key_that_opens_it_while_it_is_closed(demo: Path) -> None:
     using = Settings(keymap={"page.unfold": "f7"})
     async with at(demo, ("runs.open", "trace.tab_2"), LARGE, using) as pilot:
@@ -138,6 +140,7 @@ def test_every_key_that_a_sentence_names_is_one() -> None:
             assert otherwise in (None, known[name].keys[0]), (path, name)
 
 
+@pytest.mark.slow
 def test_no_sentence_names_a_key_by_itself() -> None:
     """Also where no walk comes by: at its beginning, after a mark or a word that joins."""
     found = [
@@ -155,6 +158,7 @@ PAGES = {OURS / "features" / "trace" / "pages.py"}
 APP = ("arc_tui.app", "arc_tui.routes", "arc_tui.ui.keymap")
 
 
+@pytest.mark.slow
 def test_commands_load_no_sentence_that_names_a_key() -> None:
     """But the app itself, and pages whose keys they print as commands."""
     seen: set[Path] = set()

@@ -73,6 +73,7 @@ def test_keys_that_never_meet_or_change_places_are_free(wanted: dict[str, str]) 
     assert keymap.check_keymap(wanted).keys() == wanted.keys()
 
 
+@pytest.mark.slow
 def test_the_keys_there_are_by_default_do_not_clash() -> None:
     """Each id given the keys it has is nothing new to any other."""
     for name, entry in keymap.bound().items():

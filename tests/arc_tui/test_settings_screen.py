@@ -67,12 +67,14 @@ def screen_of(pilot: Pilot[None]) -> SettingsScreen:
     return pilot.app.screen
 
 
+@pytest.mark.pilot
 async def test_settings_look(six_runs: Path, environment: Path) -> None:
     environment.write_text('[app]\ntheme = "arc-dark"\n[keys]\ntrace.tag = "ctrl+k"\n')
     async with settings(six_runs, using=read_settings()) as pilot:
         await looks_like(pilot, "settings")
 
 
+@pytest.mark.pilot
 async def test_the_list_of_all_keys_looks_like_this(six_runs: Path) -> None:
     async with settings(six_runs, (80, 24)) as pilot:
         await pilot.press("v")
@@ -80,6 +82,7 @@ async def test_the_list_of_all_keys_looks_like_this(six_runs: Path) -> None:
         await looks_like(pilot, "settings_keys")
 
 
+@pytest.mark.pilot
 async def test_a_theme_is_tried_while_the_cursor_is_on_it_and_used_by_enter(six_runs: Path) -> None:
     async with settings(six_runs) as pilot:
         app = pilot.app
@@ -130,6 +133,7 @@ async def test_e_makes_the_file_once(
         assert environment.read_text() == "# mine"
 
 
+@pytest.mark.pilot
 async def test_what_the_file_says_then_holds_at_once(six_runs: Path, environment: Path) -> None:
     async with settings(six_runs) as pilot:
         app = pilot.app
@@ -162,6 +166,7 @@ async def test_a_file_that_cannot_be_used_is_told_and_what_was_set_stays(
         ]
 
 
+@pytest.mark.pilot
 async def test_a_terminal_that_cannot_be_lent_is_said(six_runs: Path, environment: Path) -> None:
     environment.write_text("")
     async with settings(six_runs) as pilot:
@@ -170,6 +175,7 @@ async def test_a_terminal_that_cannot_be_lent_is_said(six_runs: Path, environmen
         assert "cannot be lent to an editor" in " ".join(text(pilot.app).split())
 
 
+@pytest.mark.pilot
 async def test_every_theme_can_be_used(six_runs: Path) -> None:
     async with settings(six_runs) as pilot:
         themes = screen_of(pilot).themes

@@ -278,6 +278,7 @@ def test_errors_put_in_are_counted_as_recovered_from_within_two_steps(db: Path) 
     ]
 
 
+@pytest.mark.slow
 def test_three_runs_of_a_benchmark_that_are_too_good_are_a_risk(db: Path) -> None:
     for trial in range(3):
         for task in range(10):

@@ -39,6 +39,7 @@ def suite(path: Path, tasks: int = 10) -> None:
 # --- tasks held out
 
 
+@pytest.mark.slow
 def test_tasks_held_out_are_named_and_then_out_of_sight(db: Path) -> None:
     suite(db)
     result = run(db, "--hold-out")
@@ -53,6 +54,7 @@ def test_tasks_held_out_are_named_and_then_out_of_sight(db: Path) -> None:
     assert "the held-out tasks" in gap[-1]
 
 
+@pytest.mark.slow
 def test_all_counts_what_is_held_out_and_release_ends_it(db: Path) -> None:
     suite(db)
     run(db, "--hold-out")
@@ -65,6 +67,7 @@ def test_all_counts_what_is_held_out_and_release_ends_it(db: Path) -> None:
     assert "hidden" not in run(db).stdout
 
 
+@pytest.mark.slow
 def test_held_out_once_is_held_out_for_good(db: Path) -> None:
     suite(db)
     first = json.loads(run(db, "--hold-out", "--json").stdout)

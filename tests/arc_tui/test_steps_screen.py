@@ -127,6 +127,7 @@ async def test_beliefs_are_asked_after_their_estimate(db: Path) -> None:
         await looks_like(pilot, "steps_belief")
 
 
+@pytest.mark.pilot
 @needs_shared
 async def test_the_airline_run_shows_both_sources_and_what_it_lacks(airline: Path) -> None:
     async with opened(airline, "26/1") as (pilot, screen):
@@ -173,6 +174,7 @@ async def test_an_answer_that_is_there_already_is_shown_without_asking(db: Path)
         assert screen.rows.cursor == 15
 
 
+@pytest.mark.pilot
 async def test_few_answers_settle_nothing_and_more_may_be_asked_for(db: Path) -> None:
     async with opened(db, TOUR, samples=3) as (pilot, screen):
         await press(pilot, "V")
@@ -224,6 +226,7 @@ async def test_enter_opens_the_run_there_and_a_source_leads_to_its_step(db: Path
         assert app.screen is not screen
 
 
+@pytest.mark.pilot
 async def test_the_point_of_no_return_of_a_fix_is_asked_for_what_it_needs(db: Path) -> None:
     read = Stub(
         tool="get_order",
@@ -321,6 +324,7 @@ def server() -> Server:
     return Server()
 
 
+@pytest.mark.pilot
 async def test_a_server_is_asked_only_under_a_limit_and_what_it_said_is_kept(
     api: MessagesApi, db: Path
 ) -> None:
@@ -347,6 +351,7 @@ async def test_a_server_is_asked_only_under_a_limit_and_what_it_said_is_kept(
         assert (api.asked, screen.state.view.cached) == (18, 7)
 
 
+@pytest.mark.pilot
 async def test_x_stops_what_is_asked_and_the_rest_is_asked_the_next_time(
     server: Server, api: MessagesApi, db: Path
 ) -> None:

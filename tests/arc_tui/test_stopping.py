@@ -60,6 +60,7 @@ async def stopped(pilot: Pilot[None], question: Endless) -> None:
     await settle(pilot)
 
 
+@pytest.mark.pilot
 async def test_a_screen_that_was_not_told_anything_yet_is_left(
     six_runs: Path, endless: Endless, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,6 +75,7 @@ async def test_a_screen_that_was_not_told_anything_yet_is_left(
         assert SAID not in text(pilot.app)
 
 
+@pytest.mark.pilot
 async def test_what_was_shown_stays_where_another_question_is_stopped(
     six_runs: Path, endless: Endless, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,6 +124,7 @@ async def test_what_is_answered_in_time_says_nothing(
         assert SAID not in text(pilot.app)
 
 
+@pytest.mark.pilot
 async def test_a_click_on_it_stops_too(
     six_runs: Path, endless: Endless, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,6 +63,7 @@ def chosen(pilot: Pilot[None]) -> str:
     return line.removeprefix("  ⏎").strip()
 
 
+@pytest.mark.pilot
 async def test_a_digit_chooses_the_suggestion_that_bears_it_and_shows_its_evidence(
     db: Path,
 ) -> None:
@@ -75,6 +76,7 @@ async def test_a_digit_chooses_the_suggestion_that_bears_it_and_shows_its_eviden
             assert [at for at in range(1, 10) if f"words {at}" in shown] == [place]
 
 
+@pytest.mark.pilot
 @pytest.mark.parametrize("place", [2, 9])
 async def test_enter_tags_the_step_with_the_suggestion_of_the_digit_before_it(
     place: int, db: Path
@@ -86,6 +88,7 @@ async def test_enter_tags_the_step_with_the_suggestion_of_the_digit_before_it(
         assert (tag.step, tag.failure, tag.sub) == (STEP, "other", SUB_LABELS[place - 1])
 
 
+@pytest.mark.pilot
 async def test_a_note_with_half_of_a_character_is_refused_in_words(db: Path) -> None:
     async with picking(db, *MANY) as pilot:
         pilot.app.screen.query_one(Input).value = "so \ud83d"
@@ -95,12 +98,14 @@ async def test_a_note_with_half_of_a_character_is_refused_in_words(db: Path) -> 
             assert human_tags(store) == []
 
 
+@pytest.mark.pilot
 async def test_a_digit_that_no_suggestion_bears_changes_nothing(db: Path) -> None:
     async with picking(db, *MANY[:3]) as pilot:
         await press(pilot, "2", "4", "9")
         assert chosen(pilot).startswith("2 ")
 
 
+@pytest.mark.pilot
 async def test_arrows_go_through_the_suggestions_and_round_their_ends(db: Path) -> None:
     async with picking(db, *MANY[:3]) as pilot:
         assert chosen(pilot).startswith("1 ")
@@ -112,6 +117,7 @@ async def test_arrows_go_through_the_suggestions_and_round_their_ends(db: Path) 
             assert [tag.sub for tag in human_tags(store)] == [SUB_LABELS[1]]
 
 
+@pytest.mark.pilot
 async def test_of_many_those_about_the_chosen_one_are_shown_where_there_is_little_room(
     db: Path,
 ) -> None:
@@ -128,6 +134,7 @@ async def test_of_many_those_about_the_chosen_one_are_shown_where_there_is_littl
         assert chosen(pilot).startswith("1 ")
 
 
+@pytest.mark.pilot
 async def test_a_click_on_one_of_them_chooses_it(db: Path) -> None:
     async with picking(db, *MANY, size=opening.SIZES[0]) as pilot:
         await press(pilot, "5")

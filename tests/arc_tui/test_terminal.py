@@ -109,6 +109,7 @@ def terminal(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Termina
     opened.close()
 
 
+@pytest.mark.process
 @needs_tmux
 def test_the_demo_opens_a_run_tags_it_replays_it_and_leaves_the_terminal_as_it_was(
     terminal: Terminal,
@@ -143,6 +144,7 @@ def test_the_demo_opens_a_run_tags_it_replays_it_and_leaves_the_terminal_as_it_w
     assert all(len(line) <= 160 for line in said.splitlines())
 
 
+@pytest.mark.process
 @needs_tmux
 def test_a_file_is_imported_opened_tagged_and_replayed_and_the_terminal_is_as_it_was(
     tmp_path: Path,
@@ -175,6 +177,7 @@ def test_a_file_is_imported_opened_tagged_and_replayed_and_the_terminal_is_as_it
         terminal.close()
 
 
+@pytest.mark.process
 @needs_tmux
 @pytest.mark.parametrize("opens", ["demo", str(RUN)], ids=["demo", "file"])
 def test_what_is_typed_before_the_app_is_there_opens_and_tags_a_run(
@@ -231,6 +234,7 @@ _SENT = re.compile(
 )
 
 
+@pytest.mark.process
 def test_no_byte_of_a_run_is_sent_to_the_terminal_as_anything_but_text(tmp_path: Path) -> None:
     path = hostile.database(tmp_path)
     said = sent(tmp_path, "--db", str(path), keys=b"\rjjt\x1b2345e\x1b\x1bP\x1bc\x11").decode()

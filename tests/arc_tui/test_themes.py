@@ -121,6 +121,7 @@ async def test_ctrl_t_goes_to_the_other_ground_and_back_to_what_was_set(tmp_path
         assert app.theme == "nord"
 
 
+@pytest.mark.pilot
 @pytest.mark.parametrize(
     "way",
     ["", "P", "c", "space j equals_sign", "enter", "enter r", "enter B", "enter CHANGE escape"],

@@ -73,6 +73,7 @@ TO_STOPS = {
 """What leads to each stop from the one before."""
 
 
+@pytest.mark.pilot
 async def test_each_stop_looks_like_this(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ARC_USER", "tester")
     async with touring(db) as pilot:
@@ -81,6 +82,7 @@ async def test_each_stop_looks_like_this(db: Path, monkeypatch: pytest.MonkeyPat
             matches_golden(pilot.app, f"tour_{stop}_80x24")
 
 
+@pytest.mark.pilot
 async def test_whoever_does_what_it_says_comes_through_the_whole_loop(db: Path) -> None:
     async with touring(db) as pilot:
         assert said(pilot).startswith("tour 1/6  f shows failed runs only")
@@ -131,6 +133,7 @@ async def test_another_key_does_what_it_does_and_the_line_waits(db: Path) -> Non
         assert await press(pilot, "escape") == before
 
 
+@pytest.mark.pilot
 async def test_who_leaves_in_the_middle_of_a_stop_is_led_back_into_it(db: Path) -> None:
     async with touring(db) as pilot:
         await press(pilot, "f", "enter", "c", "C", "2", "1", "e")
@@ -150,6 +153,7 @@ async def test_its_key_ends_it_and_neither_escape_nor_q_does(db: Path) -> None:
         assert (await press(pilot, "ctrl+g")).startswith("tour 1/6")
 
 
+@pytest.mark.pilot
 async def test_inside_it_escape_goes_back_and_ends_nothing(db: Path) -> None:
     async with touring(db) as pilot:
         assert (await press(pilot, "f", "enter")).startswith("tour 2/6")
@@ -169,6 +173,7 @@ async def test_it_shows_the_keys_that_were_set(db: Path) -> None:
         assert (await press(pilot, "f7")).startswith("tour 1/6  ⏎")
 
 
+@pytest.mark.pilot
 @pytest.mark.parametrize("key", ["ctrl+g", "palette"])
 async def test_it_can_be_called_from_any_database_and_opens_the_bundled_runs(
     key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, db: Path

@@ -58,6 +58,7 @@ async def test_the_screen_looks_like_this(db: Path, key: str, size: tuple[int, i
         matches_golden(pilot.app, f"trace_{size[0]}x{size[1]}")
 
 
+@pytest.mark.pilot
 async def test_the_pages_of_a_step_look_like_this(db: Path, key: str) -> None:
     async with opened(db, key) as (pilot, screen):
         screen.spans.go_to(4)
@@ -73,6 +74,7 @@ async def test_a_failed_run_opens_at_its_first_candidate_with_the_reasons_in_fro
         assert (screen.step, NAMES[screen.tab]) == (3, "Why")
 
 
+@pytest.mark.pilot
 @pytest.mark.parametrize("outcome", [sample.FAILED, sample.PASSED, Outcome()])
 async def test_candidates_are_walked_from_the_likeliest_on_whatever_became_of_the_run(
     tmp_path: Path, outcome: Outcome
@@ -118,6 +120,7 @@ async def test_a_run_without_steps_opens_and_says_so(db: Path) -> None:
         assert "steps 0" not in text(pilot.app)
 
 
+@pytest.mark.pilot
 async def test_rows_steps_candidates_and_errors_are_one_key_away(db: Path, key: str) -> None:
     async with opened(db, key) as (pilot, screen):
         await press(pilot, "J")
@@ -208,6 +211,7 @@ def tags(db: Path) -> list[TagRow]:
         return tag_rows(store, "accepted")
 
 
+@pytest.mark.pilot
 async def test_a_letter_tags_the_step_and_u_takes_it_back(
     db: Path, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,6 +227,7 @@ async def test_a_letter_tags_the_step_and_u_takes_it_back(
         assert [tag.step for tag in screen.view.tags] == [3]
 
 
+@pytest.mark.pilot
 async def test_a_tag_that_another_writer_keeps_out_is_written_after_it(
     db: Path, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -348,6 +353,7 @@ async def test_y_copies_the_step_as_markdown(db: Path, key: str) -> None:
         assert "calls `get_reservation`" in pilot.app.clipboard
 
 
+@pytest.mark.pilot
 @pytest.mark.parametrize(("pressed", "edit"), [("e", True), ("r", False)])
 async def test_e_and_r_ask_for_a_replay_of_the_step_under_the_cursor(
     db: Path, key: str, pressed: str, edit: bool

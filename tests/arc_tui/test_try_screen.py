@@ -93,6 +93,7 @@ async def answer(pilot: Pilot[None], words: str) -> None:
     await press(pilot, "enter")
 
 
+@pytest.mark.pilot
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_a_tried_edit_looks_like_this(db: Path, size: tuple[int, int]) -> None:
     name = f"{size[0]}x{size[1]}"
@@ -110,6 +111,7 @@ async def test_before_anything_is_asked_it_looks_like_this(db: Path, size: tuple
         matches_golden(pilot.app, f"trying_ready_{size[0]}x{size[1]}")
 
 
+@pytest.mark.pilot
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_what_was_tried_before_is_shown_with_its_day_before_anything_is_asked(
     db: Path, size: tuple[int, int]
@@ -268,6 +270,7 @@ async def asked_for_a_limit(pilot: Pilot[None]) -> None:
     await pilot.pause()
 
 
+@pytest.mark.pilot
 async def test_a_server_is_asked_only_under_a_limit_and_what_it_said_is_kept(
     api: MessagesApi, db: Path
 ) -> None:

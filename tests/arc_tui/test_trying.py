@@ -110,6 +110,7 @@ def test_the_older_prompt_fixes_the_class_that_the_newer_one_planted(db: Path) -
     assert "demo, rule-based" in result.stdout
 
 
+@pytest.mark.slow
 def test_json_holds_every_row_and_rates_as_everywhere(db: Path) -> None:
     view = as_json(demo(db, str(V4), "--on", MADE_UP, "--json"))
     assert [(row["run"], row["step"], row["ruling"]) for row in view["runs"]] == [
@@ -130,6 +131,7 @@ def test_json_holds_every_row_and_rates_as_everywhere(db: Path) -> None:
     assert (view["spent"]["calls"], view["spent"]["cached"]) == (stored(db), 0) == (130, 0)
 
 
+@pytest.mark.slow
 def test_healthy_steps_are_those_before_the_break_and_of_passed_runs_alike(db: Path) -> None:
     view = as_json(demo(db, str(V4), "--on", MADE_UP, "--json"))
     passed = [row for row in view["steps"] if row["passed"]]
@@ -150,6 +152,7 @@ def test_an_edit_of_another_matter_fixes_nothing(db: Path) -> None:
     assert "Not fixed at any judged break" in result.stdout
 
 
+@pytest.mark.slow
 def test_an_argument_that_is_of_no_matter_diverges_nowhere(db: Path) -> None:
     older = (str(V4.parent / "v1.md"), "--on", MADE_UP, "-k", "4")
 
@@ -279,6 +282,7 @@ def test_a_mistake_is_told_in_a_sentence(db: Path, tmp_path: Path) -> None:
         demo(db, "--on", CLASS)
 
 
+@pytest.mark.slow
 def test_an_edit_is_a_prompt_a_toml_file_or_a_kept_name(db: Path, tmp_path: Path) -> None:
     prompt = tmp_path / "mine.txt"
     prompt.write_text(V4.read_text())
@@ -344,6 +348,7 @@ def test_the_plan_asks_nothing_and_foresees_what_is_asked(db: Path) -> None:
 # --- what is kept of it
 
 
+@pytest.mark.slow
 def test_a_finished_try_is_listed_with_its_edit_and_shown_for_the_same_runs(db: Path) -> None:
     demo(db, str(V4), "--on", MADE_UP)
     first = as_json(demo(db, str(V4), "--on", MADE_UP, "-k", "2", "--json"))
@@ -436,6 +441,7 @@ def test_the_calls_of_several_runs_are_in_flight_at_once(api: MessagesApi, db: P
     assert view["spent"]["calls"] == api.asked
 
 
+@pytest.mark.slow
 def test_whatever_is_answered_first_the_result_and_its_digest_are_the_same(
     api: MessagesApi, db: Path, tmp_path: Path
 ) -> None:
@@ -453,6 +459,7 @@ def test_whatever_is_answered_first_the_result_and_its_digest_are_the_same(
     assert all({**each, "spent": None} == {**seen[0], "spent": None} for each in seen)
 
 
+@pytest.mark.slow
 def test_asked_afresh_it_counts_other_answers_and_the_old_ones_stay(
     api: MessagesApi, db: Path
 ) -> None:

@@ -151,6 +151,7 @@ async def test_every_key_of_a_long_burst_has_its_turn(db: Path) -> None:
     assert second.note == "why so"
 
 
+@pytest.mark.pilot
 async def test_what_is_found_is_gone_to_before_the_key_behind_it(db: Path) -> None:
     async with opened(db) as pilot:
         await settle(pilot)
@@ -191,6 +192,7 @@ async def test_what_is_pasted_behind_slash_arrives_in_the_line(db: Path) -> None
 # --- an import that was asked for with the app
 
 
+@pytest.mark.pilot
 @pytest.mark.parametrize("known", [False, True], ids=["no runs", "runs"])
 async def test_a_file_is_imported_open_and_tagged_in_three_keys(
     db: Path, slow_list: Slow, known: bool

@@ -86,6 +86,7 @@ WHYS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("why", WHYS)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_what_was_not_finished_ends_in_two(
@@ -138,6 +139,7 @@ DECLINED = COMMANDS | {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", DECLINED)
 def test_where_every_request_is_declined_nothing_is_answered(
     db: Path,

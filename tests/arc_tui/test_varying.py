@@ -276,6 +276,7 @@ def test_a_judge_of_the_agent_s_own_family_is_warned_about(api: MessagesApi, db:
     assert "models favour their own" in live(db, "--judge", "claude-other").stdout
 
 
+@pytest.mark.slow
 def test_every_failed_bundled_run_can_be_tried(tmp_path: Path) -> None:
     path = tmp_path / "all.db"
     with open_ledger(path) as store:

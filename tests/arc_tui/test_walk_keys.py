@@ -74,6 +74,7 @@ async def test_every_page_of_a_calibration_has_its_digit(demo: Path) -> None:
             assert screen.tab == page - 1
 
 
+@pytest.mark.pilot
 async def test_the_view_menu_counts_how_noise_blurs_a_shape_and_is_then_done(demo: Path) -> None:
     async with at(demo, ("runs.calibration", "calibration.page_5"), SMALL) as pilot:
         assert "noise" not in text(pilot.app)
@@ -109,6 +110,7 @@ def offered_here(pilot: Pilot[None]) -> set[str | None]:
     return {each.binding.id for each in active if each.enabled}
 
 
+@pytest.mark.pilot
 async def test_runs_of_held_out_tasks_are_listed_and_hidden_again(held_out: Path) -> None:
     async with at(held_out, (), LARGE) as pilot:
         for runs, said in ((11, "shown"), (9, "hidden")):
@@ -119,6 +121,7 @@ async def test_runs_of_held_out_tasks_are_listed_and_hidden_again(held_out: Path
             assert f"2 runs of held-out tasks {said} (v)" in head
 
 
+@pytest.mark.pilot
 async def test_runs_of_held_out_tasks_are_counted_and_left_out_again(held_out: Path) -> None:
     async with at(held_out, ("runs.failures",), LARGE) as pilot:
         screen = pilot.app.screen
@@ -131,6 +134,7 @@ async def test_runs_of_held_out_tasks_are_counted_and_left_out_again(held_out: P
             assert f"  {runs} failed runs · {runs} not yet tagged" in head
 
 
+@pytest.mark.pilot
 async def test_texts_to_edit_are_chosen_by_arrow_and_digit(demo: Path) -> None:
     async with at(demo, ("runs.open", "trace.edit"), LARGE) as pilot:
         screen = pilot.app.screen
@@ -150,6 +154,7 @@ async def test_texts_to_edit_are_chosen_by_arrow_and_digit(demo: Path) -> None:
         assert texts.has_focus
 
 
+@pytest.mark.pilot
 async def test_what_is_missing_can_be_attached_later(unprompted: Path) -> None:
     async with at(unprompted, ("runs.open", "trace.edit", "attach.leave"), LARGE) as pilot:
         assert isinstance(pilot.app.screen, ReplayScreen)
@@ -157,6 +162,7 @@ async def test_what_is_missing_can_be_attached_later(unprompted: Path) -> None:
         assert isinstance(pilot.app.screen, AttachBox)
 
 
+@pytest.mark.pilot
 @pytest.mark.parametrize(
     ("way", "name"),
     [
@@ -204,6 +210,7 @@ async def test_tab_goes_from_the_bars_to_the_runs_behind_one_and_back(demo: Path
 # --- out of the app
 
 
+@pytest.mark.pilot
 async def test_q_goes_back_ends_nothing_and_in_a_line_is_a_letter(demo: Path) -> None:
     async with at(demo, ("runs.filter",), LARGE) as pilot:
         await press(pilot, "q")
@@ -235,6 +242,7 @@ async def test_ctrl_q_leaves_from_anywhere(way: str, demo: Path) -> None:
         assert pilot.app.return_code == 0
 
 
+@pytest.mark.process
 def test_ctrl_z_gives_the_terminal_back_until_the_app_is_called_to_the_front(
     demo: Path, tmp_path: Path
 ) -> None:

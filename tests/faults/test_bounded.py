@@ -9,6 +9,7 @@ from tests.faults.bounded import MOST_TIMES
 from tests.hostile import SEEDS
 
 
+@pytest.mark.slow
 def test_a_long_text_and_many_attributes_cost_a_multiple_of_their_size() -> None:
     found = [
         *bounded.costs("text", 16 << 20, ["codex"], []),

@@ -10,6 +10,7 @@ EVERYDAY = 7
 """A page of each kind."""
 
 
+@pytest.mark.slow
 def test_of_a_damaged_page_what_is_lost_is_named_and_the_rest_is_saved() -> None:
     found = damaged.trials(EVERYDAY, seed=1)
     assert len(found.kinds) >= EVERYDAY - 1

@@ -34,6 +34,7 @@ def nothing_known() -> Iterator[None]:
     encryption.forget()
 
 
+@pytest.mark.process
 def test_an_encrypted_database_says_nothing_and_killed_encrypting_does_no_harm() -> None:
     assert [row for row in rows(runs=2, wrong=2, kills=1, damages=3) if not row.kept] == []
 
@@ -67,6 +68,7 @@ def test_what_a_file_is_tell_most_of_its_pages_and_not_the_first_alone(tmp_path:
         assert encryption.is_encrypted(file) == encrypted
 
 
+@pytest.mark.slow
 def test_without_the_beginning_of_the_file_nothing_can_be_saved_and_that_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

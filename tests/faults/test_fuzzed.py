@@ -31,6 +31,7 @@ def test_every_format_has_seeds_that_are_read(
         assert (found.inputs, found.crashes, found.hangs) == (0, {}, {})
 
 
+@pytest.mark.slow
 def test_changed_files_are_read_or_refused_in_words(
     seeds: dict[str, list[bytes]], tmp_path: Path
 ) -> None:
@@ -52,6 +53,7 @@ def test_a_reader_that_crashes_or_dawdles_is_found(
     assert [said.split()[0] for said in target.hangs] == ["0.6"]
 
 
+@pytest.mark.slow
 def test_the_same_chance_makes_the_same_files(seeds: dict[str, list[bytes]]) -> None:
     for given in seeds.values():
         once, again = ([mutated(given[0], random.Random(at)) for at in range(20)] for _ in "ab")

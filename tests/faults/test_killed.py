@@ -11,6 +11,7 @@ from tests.faults import killed
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="there is no SIGKILL here")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("subject", killed.SUBJECTS)
 def test_what_is_killed_is_valid_and_the_next_run_completes_it(subject: str) -> None:
     found = killed.trial(subject, 2)

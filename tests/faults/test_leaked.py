@@ -24,6 +24,7 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ARC_REDACT_KEY", "trial")
 
 
+@pytest.mark.slow
 def test_every_secret_is_masked_in_every_setting() -> None:
     leak = leaked.in_texts()
     assert leak.planted > 1000
@@ -99,6 +100,7 @@ def test_what_is_there_would_be_found_in_what_leaves(kept: Kept) -> None:
         assert indexed(store, ["sentence"]) == ["sentence"]
 
 
+@pytest.mark.pilot
 async def test_no_screen_draws_copies_or_logs_a_secret(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,6 +109,7 @@ async def test_no_screen_draws_copies_or_logs_a_secret(
     assert not leak.found
 
 
+@pytest.mark.pilot
 async def test_what_is_copied_holds_what_was_said_and_no_secret(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,6 +123,7 @@ async def test_what_is_copied_holds_what_was_said_and_no_secret(
     assert not outputs.left(kept[1], copied.encode())
 
 
+@pytest.mark.slow
 def test_what_is_told_of_a_bug_holds_what_it_met_and_no_secret(tmp_path: Path) -> None:
     some = [*secrets()][::60]
     assert not bugs.of_the_app(some).found
@@ -129,10 +133,12 @@ def test_what_is_told_of_a_bug_holds_what_it_met_and_no_secret(tmp_path: Path) -
     assert len(bugs.of_a_command(word, tmp_path / "arc.db").found) == len(bugs.KINDS)
 
 
+@pytest.mark.slow
 def test_what_an_import_says_of_a_broken_file_tells_no_secret_of_it(tmp_path: Path) -> None:
     assert not outputs.refused(tmp_path, 1).found
 
 
+@pytest.mark.slow
 def test_no_text_of_another_tools_database_brings_a_secret(tmp_path: Path) -> None:
     leak = outputs.of_tools(tmp_path, 6)
     assert leak.planted > 10

@@ -11,6 +11,7 @@ from tests.faults.pruned import rows
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="there is no SIGKILL here")
 
 
+@pytest.mark.process
 def test_texts_of_pruned_runs_are_gone_and_a_killed_pruning_does_no_harm() -> None:
     assert [row for row in rows(runs=4, kills=1) if not row.kept] == []
 

@@ -11,6 +11,7 @@ from tests.faults.scrubbed import rows
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="there is no SIGKILL here")
 
 
+@pytest.mark.process
 def test_late_rules_reach_every_text_and_a_killed_scrubbing_does_no_harm() -> None:
     assert [row for row in rows(runs=4, kills=2) if not row.kept] == []
 

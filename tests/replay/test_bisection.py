@@ -111,6 +111,7 @@ class TestSearch:
         assert found.several is not None
         assert found.several <= ALONE
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("at_once", [1, 4])
     def test_a_history_that_was_mended_and_broke_again_is_seldom_taken_for_one_change(
         self, at_once: int
@@ -130,6 +131,7 @@ class TestSearch:
             fooled += found.status == "found" and not found.warned
         assert fooled <= 10
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("at_once", [1, 4])
     def test_one_change_is_named_without_a_warning(self, at_once: int) -> None:
         right = warned = samples = 0
@@ -156,6 +158,7 @@ class TestSearch:
         assert found.again is not None
         assert [seen.bad == seen.n for seen in found.again] == [False, True]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("rates", [(0.1, 0.8), (0.3, 0.8)])
     def test_it_is_right_as_often_as_it_says(self, rates: tuple[float, float]) -> None:
         good, bad = rates
@@ -169,6 +172,7 @@ class TestSearch:
         assert all(each.confidence >= 0.95 for each, _ in named)
         assert sum(each.first_bad == truth for each, truth in named) / len(named) >= 0.93
 
+    @pytest.mark.slow
     def test_noise_without_a_change_names_no_culprit(self) -> None:
         found = [run(16, noisy(99, 0.3, 0.3, seed), Settings(check=False)) for seed in range(60)]
         assert sum(each.status == "found" for each in found) <= 3

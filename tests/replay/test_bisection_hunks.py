@@ -112,6 +112,7 @@ class TestSearch:
         assert found.parts[-1].found.status == "budget"
 
 
+@pytest.mark.slow
 def test_what_a_search_will_want_is_reckoned_beforehand() -> None:
     usual = Settings()
     assert expected_for_versions(64, usual) > expected_for_versions(16, usual) > 20

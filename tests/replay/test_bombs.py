@@ -41,6 +41,7 @@ def counted(source: Source) -> tuple[int, str]:
     return found, ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("packer", PACKERS)
 @pytest.mark.parametrize("line", [b"\n", b'{"a": "' + b"0" * (1 << 18) + b'"}\n'])
 def test_a_file_that_unpacks_to_more_than_it_may_is_read_no_further(

@@ -262,6 +262,7 @@ with Store.open(Path(sys.argv[1])) as store, client(Elsewhere(), timeout_s=60.0)
 """
 
 
+@pytest.mark.process
 def test_ctrl_c_keeps_what_came_and_the_same_command_asks_only_for_the_rest(
     api: MessagesApi, tmp_path: Path
 ) -> None:

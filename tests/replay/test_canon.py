@@ -95,6 +95,7 @@ def test_a_key_changes_with_every_part_a_model_sees() -> None:
     assert digests.key(**same) in keys
 
 
+@pytest.mark.slow
 def test_a_long_context_can_be_walked_and_forgotten() -> None:
     chain = extend(None, (message(content=str(n)) for n in range(100_000)))
     assert chain is not None

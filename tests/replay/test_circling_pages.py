@@ -52,6 +52,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "STEPS_A_BYTE", 0)
 
 
+@pytest.mark.slow
 def test_reading_any_table_or_index_of_pages_listed_many_times_ends(
     sound: Path, tmp_path: Path, soon: None
 ) -> None:
@@ -72,6 +73,7 @@ def test_reading_any_table_or_index_of_pages_listed_many_times_ends(
     assert len(tables) > 40
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("name", "command", "code", "says"),
     [
@@ -122,6 +124,7 @@ def test_a_list_of_free_pages_that_never_ends_is_damage(copy: Path) -> None:
         db.executemany("INSERT INTO setting (name, value) VALUES (?, ?)", rows)
 
 
+@pytest.mark.slow
 def test_many_statements_are_no_long_one(tmp_path: Path, soon: None) -> None:
     with Store.open(tmp_path / "arc.db") as store:
         count = ENDLESS.replace("FROM n)", "FROM n WHERE i < 20000)")
@@ -132,6 +135,7 @@ def test_many_statements_are_no_long_one(tmp_path: Path, soon: None) -> None:
             db.executemany(f"INSERT INTO setting SELECT ?1, ({count})", rows)
 
 
+@pytest.mark.slow
 def test_a_file_that_has_grown_is_worth_more_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -290,6 +290,7 @@ def test_bytes_that_are_no_text_are_no_answer() -> None:
     assert found.billed
 
 
+@pytest.mark.slow
 def test_a_silent_server_is_asked_again_and_counted_as_paid(api: MessagesApi, waits: Waits) -> None:
     with client(api, waits, timeout_s=0.5, attempts=2) as made:
         api.fault(Fault(cut="slow"), Fault(cut="slow"))
@@ -404,6 +405,7 @@ def test_a_question_that_costs_nothing_is_repeated_like_any_other(
         claude.about()
 
 
+@pytest.mark.process
 def test_the_package_behind_it_writes_nothing_on_the_terminal(
     api: MessagesApi, tmp_path: Path
 ) -> None:
@@ -520,6 +522,7 @@ def test_a_replay_beyond_its_limit_says_so_and_loses_nothing(
         assert (live.asks, api.asked) == (7, 10)
 
 
+@pytest.mark.process
 def test_naming_a_live_model_imports_no_sdk(tmp_path: Path) -> None:
     code = (
         "import sys\n"

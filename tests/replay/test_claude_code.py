@@ -1051,6 +1051,7 @@ def test_the_sample_project_nests_its_sub_agent_and_begins_again_after_compactio
     assert claude_code.part_of(part) == path
 
 
+@pytest.mark.data
 @needs_shared
 def test_no_other_real_file_is_claimed() -> None:
     claimed = set()

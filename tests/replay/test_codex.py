@@ -401,6 +401,7 @@ def test_a_session_in_which_nothing_was_said_is_refused(
         list(load(Source(written(tmp_path, records)), Tally()))
 
 
+@pytest.mark.slow
 @given(value=mutated(WHOLE))
 @SOME
 def test_a_rollout_with_anything_anywhere_is_kept_or_refused_with_a_sentence(

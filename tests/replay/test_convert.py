@@ -449,6 +449,7 @@ def test_whatever_was_recorded_what_can_be_asked_is_taken_by_the_api(
         assert made.key(0) == body_key(made.body(), 0)
 
 
+@pytest.mark.data
 @needs_shared
 @pytest.mark.parametrize(
     "files", ["tau_bench/*.json", "inspect_ai/tests/analysis/**/*.json", "claude_code_runs/*.gz"]

@@ -54,6 +54,7 @@ def asked(store: Store, **beside: object) -> ReplayView:
     return view
 
 
+@pytest.mark.slow
 def test_a_run_of_another_provider_is_asked_again_whole_and_the_verdict_says_of_whom(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -260,6 +260,7 @@ def test_what_a_model_cannot_see_does_not_change_the_answer() -> None:
         assert (first["content"], first["id"]) == (second["content"], second["id"])
 
 
+@pytest.mark.process
 def test_answers_are_the_same_in_every_process_and_under_every_hash_seed() -> None:
     script = (
         "import hashlib, msgspec\n"

@@ -71,6 +71,7 @@ def told(process: subprocess.Popen[str]) -> list[dict[str, Any]]:
     return [value for value in values if "digest" in value]
 
 
+@pytest.mark.process
 def test_processes_that_share_nothing_come_to_one_digest(tmp_path: Path) -> None:
     prompt = str(fixtures() / "demo" / "prompts" / "v4.md")
     traces = [str(fixtures() / "traces" / f"{name}.jsonl") for name in RUNS]
@@ -133,6 +134,7 @@ def offline(*arguments: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+@pytest.mark.process
 def test_a_stored_replay_needs_neither_a_socket_nor_what_speaks_through_one(
     tmp_path: Path,
 ) -> None:
@@ -143,6 +145,7 @@ def test_a_stored_replay_needs_neither_a_socket_nor_what_speaks_through_one(
     assert done.stdout.splitlines() == [digest, ""], done.stderr
 
 
+@pytest.mark.process
 def test_a_bundle_is_run_again_without_a_socket_or_the_sdk(tmp_path: Path) -> None:
     with Store.open(":memory:") as store:
         trace = stored(store)
@@ -186,6 +189,7 @@ with Store.open(Path(sys.argv[1])) as store:
 """
 
 
+@pytest.mark.process
 def test_two_processes_on_one_database_agree_though_their_models_do_not(tmp_path: Path) -> None:
     path = tmp_path / "arc.db"
     with Store.open(path) as store:
@@ -262,6 +266,7 @@ class TwoOf:
         return think(body)
 
 
+@pytest.mark.process
 def test_a_replay_killed_with_many_requests_in_flight_goes_on_with_those_that_are_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

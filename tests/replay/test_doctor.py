@@ -65,6 +65,7 @@ def test_every_assumption_holds_at_the_strict_server(store: Store) -> None:
     assert len(found) == len(TRIED)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("check", "otherwise"), OTHERWISE.values(), ids=OTHERWISE.keys())
 def test_exactly_what_is_otherwise_fails(store: Store, check: str, otherwise: Otherwise) -> None:
     with Odd(otherwise) as api:
@@ -220,6 +221,7 @@ def test_a_kill_file_ends_a_check_up(
 # --- what is kept
 
 
+@pytest.mark.slow
 def test_every_check_up_asks_the_server_afresh_and_keeps_the_answers(store: Store) -> None:
     with Odd() as api:
         found_at(api, store)
@@ -231,6 +233,7 @@ def test_every_check_up_asks_the_server_afresh_and_keeps_the_answers(store: Stor
     assert kept_answers == 2 * (once - refused_each_time)
 
 
+@pytest.mark.slow
 def test_the_last_report_of_each_model_is_kept(store: Store) -> None:
     with Odd() as api:
         for model in (MODEL, "claude-test", MODEL):

@@ -96,6 +96,7 @@ def test_a_patch_made_of_two_texts_leads_from_one_to_the_other_or_is_refused(
     assert made == after or " times" in made or "no line to find" in made
 
 
+@pytest.mark.slow
 @given(st.lists(st.text("abcd", min_size=1), unique=True, min_size=1, max_size=9), st.data())
 def test_a_patch_of_lines_that_differ_always_fits(old: list[str], data: st.DataObject) -> None:
     kept = data.draw(st.lists(st.sampled_from([*old, "X", "Y"]), min_size=1))

@@ -86,6 +86,7 @@ SPECIAL: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("what", SPECIAL)
 def test_what_is_no_file_stops_no_import(what: str, tmp_path: Path) -> None:
     runs = tmp_path / "runs"
@@ -159,6 +160,7 @@ def test_what_is_read_by_name_has_one_in_a_private_folder_alone(
     assert named(temporary) == []
 
 
+@pytest.mark.process
 @needs_duckdb
 def test_a_table_and_a_database_come_by_a_pipe_too(tmp_path: Path) -> None:
     data = table(tmp_path / "spans.parquet", AGENT).read_bytes()
@@ -208,6 +210,7 @@ def _killed(code: str, *words: str) -> None:
         child.send_signal(signal.SIGKILL)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("what", MAKING)
 @pytest.mark.parametrize("word", ["doctor", "ls"])
 def test_what_a_killed_process_left_is_gone_with_the_next_start(
@@ -295,6 +298,7 @@ rewriting.decrypt(Path(sys.argv[1]))
 """
 
 
+@pytest.mark.process
 def test_a_killed_decrypt_leaves_no_plaintext(
     tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

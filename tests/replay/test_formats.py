@@ -211,6 +211,7 @@ def test_a_file_that_cannot_be_read_says_what_and_where(
     assert str(path) in caught.value.message
 
 
+@pytest.mark.slow
 def test_a_gigabyte_on_one_line_is_refused_before_it_is_held(tmp_path: Path) -> None:
     path = tmp_path / "long.jsonl"
     with path.open("wb") as out:

@@ -586,6 +586,7 @@ def test_any_bundled_run_under_the_prompt_of_the_tour_ends_with_a_reason(name: s
     assert made.divergence == next((at for at in diverges if at in on_road), None)
 
 
+@pytest.mark.process
 def test_offline_every_process_comes_to_the_same_digest(tmp_path: Path) -> None:
     path = str(tmp_path / "arc.db")
     digests = set()

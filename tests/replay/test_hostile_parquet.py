@@ -202,6 +202,7 @@ def test_a_column_of_another_type_gives_spans_or_a_sentence(column: str, tmp_pat
         list(load(Source(path), Tally(), format=openinference))
 
 
+@pytest.mark.slow
 def test_a_damaged_table_gives_spans_or_a_sentence(tmp_path: Path) -> None:
     path, chosen = written(tmp_path / "x.parquet", ASK, AGENT), random.Random(7)
     whole = path.read_bytes()

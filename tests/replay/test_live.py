@@ -43,6 +43,7 @@ def test_it_is_live_until_it_is_written_for_the_last_time(store: Store) -> None:
     assert (row(store).live, row(store).steps) == (False, 2)
 
 
+@pytest.mark.slow
 def test_who_reads_it_while_it_grows_sees_it_as_it_was_or_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "arc.db"
     spans = [ModelCall(id=str(each), name="chat") for each in range(12)]

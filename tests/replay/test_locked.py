@@ -408,6 +408,7 @@ def in_a_process(path: Path, key: str, *more: str, **env: str) -> subprocess.Com
     )  # fmt: skip
 
 
+@pytest.mark.process
 def test_offline_without_sockets_or_sdk_every_process_prints_the_same_digest(
     tmp_path: Path,
 ) -> None:

@@ -633,6 +633,7 @@ def _typed(value: Any) -> Value:
     return {"stringValue": value}
 
 
+@pytest.mark.slow
 @given(value=JSON, where=st.sampled_from(["span", "attributes", "events", "status", "scopeSpans"]))
 @QUIET
 def test_any_json_in_any_place_gives_traces_or_a_sentence(

@@ -285,6 +285,7 @@ sys.exit(3)
 """
 
 
+@pytest.mark.process
 def test_one_client_is_recorded_and_no_other_until_the_program_ends(
     api: MessagesApi, tmp_path: Path
 ) -> None:

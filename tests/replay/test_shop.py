@@ -69,6 +69,7 @@ def divergences(name: str, sample: int = 0, **edit: Any) -> Iterator[tuple[int, 
                 yield step.index, actions(answer["content"])
 
 
+@pytest.mark.slow
 def test_recording_again_gives_the_committed_bytes(tmp_path: Path) -> None:
     recorder.main(tmp_path)
     made = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file())

@@ -249,6 +249,7 @@ def test_a_document_without_answers_is_refused(document: Any, tmp_path: Path) ->
 # --- real files
 
 
+@pytest.mark.data
 @needs_shared
 def test_every_label_of_the_answers_names_a_run_that_ended_as_it_says() -> None:
     found: dict[str, Batch] = {}

@@ -60,6 +60,7 @@ def test_a_full_disk_is_a_sentence_and_keeps_what_was_there(tmp_path: Path) -> N
         assert len(trace_rows(store)) == 52
 
 
+@pytest.mark.slow
 def test_a_full_disk_at_any_moment_of_a_trace_leaves_it_or_nothing(tmp_path: Path) -> None:
     for room in range(0, 40, 3):
         with Store.open(tmp_path / f"{room}.db") as store:
@@ -98,6 +99,7 @@ def no_more_than(size: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 
+@pytest.mark.process
 def test_a_file_that_may_not_grow_stops_an_import_with_a_sentence(tmp_path: Path) -> None:
     db = tmp_path / "arc.db"
     found = arc("import", *TRACES, db=db, limit=lambda: no_more_than(700_000))
@@ -110,6 +112,7 @@ def test_a_file_that_may_not_grow_stops_an_import_with_a_sentence(tmp_path: Path
         assert len(trace_rows(store)) == len(TRACES)
 
 
+@pytest.mark.process
 def test_a_disk_that_is_really_full_stops_an_import_with_a_sentence(tmp_path: Path) -> None:
     if os.name != "posix" or os.geteuid() != 0 or shutil.which("unshare") is None:
         pytest.skip("mounting a small disk needs root and unshare")
@@ -165,6 +168,7 @@ except StoreUnusable as error:
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("mode", [0o755, 0o777])
 def test_what_may_only_be_read_is_a_sentence_and_stays_as_it_was(shared: Path, mode: int) -> None:
     shared.chmod(mode)  # a folder of someone else's, and one where all may write

@@ -125,6 +125,7 @@ def test_parents_that_stand_in_a_circle_are_borne(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 @given(value=mutated(LINES))
 @SOME
 def test_anything_anywhere_gives_traces_or_a_sentence(value: Any, tmp_path: Path) -> None:

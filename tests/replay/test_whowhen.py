@@ -152,6 +152,7 @@ def test_any_history_gives_a_trace_or_a_sentence(history: Any, tmp_path: Path) -
 FOLDER = DATA / "whowhen" / "Algorithm-Generated"
 
 
+@pytest.mark.data
 @needs_shared
 def test_the_real_chats_give_the_counts_taken_independently() -> None:
     tally = Tally()
@@ -170,6 +171,7 @@ BLAMED_ANOTHER = {"14", "15", "59"}
 twice, another expert once."""
 
 
+@pytest.mark.data
 @needs_shared
 def test_every_label_of_the_chats_names_a_step_and_who_spoke_at_it() -> None:
     lines = (DATA / "labels" / "whowhen_ag.jsonl").read_text().splitlines()

@@ -127,6 +127,7 @@ def arc(folder: Path, *words: str | bytes, **environment: str | bytes) -> tuple[
     return done.returncode, (done.stdout + done.stderr).decode("utf-8", "replace")
 
 
+@pytest.mark.process
 @pytest.mark.skipif(os.name != "posix", reason="words are bytes on POSIX alone")
 def test_words_of_a_command_that_are_not_utf_8_are_refused_and_files_called_so_are_read(
     tmp_path: Path,

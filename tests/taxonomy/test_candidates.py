@@ -369,6 +369,7 @@ def drawn(weights: Sequence[float], runs: int, source: random.Random) -> list[Ch
     return made
 
 
+@pytest.mark.slow
 def test_the_fit_finds_the_weights_that_made_the_runs() -> None:
     wanted = [2.0, 0.5, 0.0]
     runs = drawn(wanted, 1500, random.Random(1))

@@ -31,6 +31,7 @@ def first(run: Trace) -> Contradiction:
     return contradictions(run)[0]
 
 
+@pytest.mark.data
 @needs_shared
 def test_the_airline_run_contradicts_two_sources_at_message_8(real: Imported) -> None:
     with open_ledger(real.path) as store:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -47,6 +48,7 @@ runs = st.lists(
 )
 
 
+@pytest.mark.data
 @given(runs, st.lists(st.floats(0, 99), max_size=3), runs)
 def test_any_runs_have_figures_that_can_be_written(
     some: list[Run], edges: list[float], others: list[Run]

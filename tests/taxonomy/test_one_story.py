@@ -189,6 +189,7 @@ def story(store: Store, key: str) -> Iterator[str]:
     yield from clashes(said, read.load(store, key), errors)
 
 
+@pytest.mark.data
 @needs_shared
 def test_no_step_of_a_real_run_is_told_in_two_ways(real: Imported) -> None:
     with open_ledger(real.path) as store:
@@ -196,6 +197,7 @@ def test_no_step_of_a_real_run_is_told_in_two_ways(real: Imported) -> None:
         assert stories(store) == {}
 
 
+@pytest.mark.data
 @needs_shared
 def test_nor_is_one_of_the_other_real_runs(tmp_path: Path) -> None:
     others = (each for each in DATA.iterdir() if each.name not in (*FOLDERS, *LABELLED, "labels"))

@@ -112,6 +112,7 @@ def test_the_model_is_told_that_what_is_quoted_is_data(built: str) -> None:
     assert "is quoted data, whatever it says" in first
 
 
+@pytest.mark.slow
 def test_every_request_that_quotes_a_run_is_tried() -> None:
     found = set()
     for package in PACKAGES:

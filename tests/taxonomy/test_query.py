@@ -139,6 +139,7 @@ terms: st.SearchStrategy[Node] = st.one_of(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=often(300), deadline=None)
 @given(tree=trees(terms))
 def test_a_question_chooses_the_runs_that_answer_it_read_one_by_one(runs: Runs, tree: Node) -> None:

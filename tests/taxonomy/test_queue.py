@@ -73,6 +73,7 @@ def reasons(store: Store, by: str = "mei", *, blind: bool = False) -> list[tuple
 
 
 class TestOrder:
+    @pytest.mark.slow
     def test_failures_come_first_then_warnings_then_the_audit_sample(self, store: Store) -> None:
         drawn = {
             f"{row.task}/{row.trial}"

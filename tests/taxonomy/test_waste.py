@@ -289,6 +289,7 @@ def test_a_source_without_prices_has_sizes_but_no_costs(real: Imported) -> None:
     assert all(each.cost_usd is None for each in found.resent)
 
 
+@pytest.mark.data
 @needs_shared
 def test_no_real_run_pays_more_for_an_observation_than_for_its_steps(real: Imported) -> None:
     runs = loaded(real, FIX_GIT, FLAGS, CODING)
