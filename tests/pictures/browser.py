@@ -19,7 +19,6 @@ async def served(database: Path) -> bytes:
     async with chromium() as browser:
         page = await browser.page(await ready)
         await page.shows("58 runs")
-        await page.shows("not yet tagged")
         await page.settle()
         picture = await page.picture()
     stop.set()

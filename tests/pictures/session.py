@@ -18,19 +18,19 @@ async def recorded(database: Path) -> str:
     frames: list[Frame] = []
     async with ArcApp(database).run_test(size=SIZE) as pilot:
         await settle(pilot)
-        frames.append(taken(pilot, "arc: every run, how it ended, and why", 4))
+        frames.append(taken(pilot, "arc: every run, its outcome, and why it broke", 4))
         await press(pilot, "f")
         frames.append(taken(pilot, "f: only the failed ones", 3))
         await opened(pilot, database, BROKEN)
         frames.append(
-            taken(pilot, "enter: the run opens where it may have broken, with the why", 5)
+            taken(pilot, "enter: the run opens at its break candidate, with the evidence", 5)
         )
         await press(pilot, "2")
-        frames.append(taken(pilot, "2: what the model saw at this step", 3.5))
+        frames.append(taken(pilot, "2: the request of this step", 3.5))
         await press(pilot, "e")
-        frames.append(taken(pilot, "e: the prompt, to be edited", 3))
+        frames.append(taken(pilot, "e: edit the prompt", 3))
         await edited(pilot)
-        frames.append(taken(pilot, "ctrl+s: asked again at every step, with the older prompt", 6))
+        frames.append(taken(pilot, "ctrl+s: every step replayed with the older prompt", 6))
         await press(pilot, "escape")
         await bisected(pilot, 3, 4, 5)
         frames.append(taken(pilot, "b: which version of the prompt broke it?", 5))
@@ -38,7 +38,7 @@ async def recorded(database: Path) -> str:
         await press(pilot, "t", "h")
         frames.append(taken(pilot, "t, h: tagged as hallucinated state", 3.5))
         await press(pilot, "escape", "A")
-        frames.append(taken(pilot, "P: what to fix first, over all runs", 5))
+        frames.append(taken(pilot, "A: what to fix first, over all runs", 5))
     return film(frames)
 
 
