@@ -91,6 +91,7 @@ def with_keys(screen: Screen[Any], document: Document) -> Document:
 
 HELP, PALETTE, QUIT, MORE = "help", "app.palette_anywhere", "app.quit", "…"
 GAP = "  "
+MOVES = frozenset({"row.next", "row.before"})
 
 
 class Hint(Struct, frozen=True, kw_only=True):
@@ -181,9 +182,10 @@ def _more(active: Iterable[ActiveBinding]) -> Hint | None:
 
 def _rank(
     active: Iterable[ActiveBinding],
-) -> Callable[[ActiveBinding], tuple[bool, bool, int, int]]:
+) -> Callable[[ActiveBinding], tuple[bool, bool, bool, int, int]]:
     """The places of bindings: first what takes its key from others for now, then those of a node
-    together, as they are declared there, whatever keys a person has set for them; quit is last."""
+    together, as they are declared there, whatever keys a person has set for them. The moves that
+    everyone tries first are named last, before quit."""
     nodes: dict[DOMNode, int] = {}
     places: dict[tuple[DOMNode, str | None], int] = {}
     for each in active:
@@ -196,6 +198,7 @@ def _rank(
     return lambda each: (
         not each.binding.priority or each.binding.id == QUIT,
         each.binding.id == QUIT,
+        each.binding.id in MOVES,
         nodes[each.node],
         places.get((each.node, each.binding.id), len(places)),
     )

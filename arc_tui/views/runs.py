@@ -228,7 +228,10 @@ LOADING = "Loading runs."
 
 NO_RUNS = """No runs yet.
 
-{open}   open files, agent sessions or the demo"""
+{open}   open files, agent sessions or the demo
+
+arc record -- COMMAND   record the model calls of an agent
+arc import PATH         import traces"""
 
 KeyOf: TypeAlias = Callable[[str], str]
 """How the key of a binding is written, by its id."""

@@ -251,7 +251,8 @@ def build_diagnose(store: Store, name: str) -> DiagnoseView:
 
 
 def lanes(steps: Sequence[StepRow], scores: Sequence[StepScore]) -> tuple[Lane, ...]:
-    """Score, latency, tokens and cost over the steps; the score is the most trusted one."""
+    """Score, latency, context (the tokens of the request) and cost over the steps; the score is the
+    most trusted one."""
     return (
         _best_lane(steps, scores),
         Lane(
@@ -261,7 +262,7 @@ def lanes(steps: Sequence[StepRow], scores: Sequence[StepScore]) -> tuple[Lane, 
             note="not recorded",
         ),
         Lane(
-            name="tokens",
+            name="context",
             values=tuple(_float(row.input_tokens) for row in steps),
             worst="high",
             note="not recorded",

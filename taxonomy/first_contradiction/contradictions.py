@@ -201,7 +201,7 @@ def _looked_through(case: RuleContext, step: int) -> Evidence:
     shown = [each for each in case.index.sources if each.visible <= step and not each.own]
     kinds = Counter(map(_kind, shown))
     parts = (f"{n} {kind}{'s' if n > 1 else ''}" if n > 1 else kind for kind, n in kinds.items())
-    return Evidence(role="not found in", text=", ".join(parts) or "nothing", place="context")
+    return Evidence(role="not found in", text=", ".join(parts) or "an empty context")
 
 
 def _kind(source: Source) -> str:

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from arc_tui.features.trace.copies import call_json, command_of, copies_of
-from arc_tui.features.trace.lanes import draw, fit_time, has_times, time_words, zooms
+from arc_tui.features.trace.lane_scale import draw
+from arc_tui.features.trace.lanes import fit_time, has_times, time_words, zooms
 from arc_tui.features.trace.search import (
     BadFilter,
     Term,

@@ -12,7 +12,16 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.reactive import reactive
 
-from arc_tui.features.trace.lanes import DROP, draw, fit_steps, notes, spikes
+from arc_tui.features.trace.lane_scale import (
+    DROP,
+    draw,
+    notes,
+    outliers,
+    scale,
+    spikes,
+    write_scale,
+)
+from arc_tui.features.trace.lanes import fit_steps
 from arc_tui.features.trace.tag_picker import sub_label
 from arc_tui.ui import document
 from arc_tui.ui.document import Block, Fold, lay_out, row_text, value
@@ -105,14 +114,48 @@ def test_spikes_follow_the_published_thresholds_where_they_are_worth_a_look() ->
     assert spikes(lane("latency", 1.0, 1.4, 3.0, None, 9.0)) == {2}
     assert spikes(lane("cost", 0.0, 0.5, 0.8)) == {2}
     assert spikes(lane("score", 1.0, 1.0 - DROP - 0.01, 0.75, worst="low")) == {1}
-    assert spikes(lane("tokens", 10, 20, 1000)) == {2}, "from 10 to 20 is nothing beside 1000"
+    assert spikes(lane("context", 10, 20, 1000)) == {2}, "from 10 to 20 is nothing beside 1000"
+
+
+def test_a_usual_step_is_drawn_at_half_height_and_one_outlier_does_not_flatten_the_others() -> None:
+    steady = lane("cost", *[0.5] * 40)
+    assert set(draw(steady, frozenset(), fit_steps(40, 40)).blocks) == {"▄"}
+    slow = lane("latency", *[1.0, 2.0] * 20, 900.0)
+    drawn = draw(slow, frozenset(), fit_steps(41, 41))
+    assert drawn.blocks == (*("▂", "▄") * 20, "▲")
+    assert drawn.high == outliers(slow) == {40}
+    assert write_scale(slow) == "▲ > 5.0 s"
+    assert write_scale(lane("latency", 1.0, 2.0, 3.0)) == "max 3.0 s"
+
+
+def test_at_most_a_twentieth_of_the_steps_are_outliers() -> None:
+    heavy = lane("latency", *[1.0] * 160, *(10.0 * each for each in range(1, 41)))
+    assert len(outliers(heavy)) == 10
+
+
+def test_the_context_is_drawn_from_its_least_to_its_largest() -> None:
+    grown = lane("context", *(20_000 + 100 * step for step in range(41)))
+    blocks = draw(grown, frozenset(), fit_steps(41, 41)).blocks
+    assert blocks[0] == "▁"
+    assert blocks[-1] == "▇"
+    assert list(blocks) == sorted(blocks)
+    assert write_scale(grown) == "20.0k–24.0k"
+    level = lane("context", 20_000, 20_010, 20_000)
+    assert set(draw(level, frozenset(), fit_steps(3, 40)).blocks) == {"▁"}
+
+
+def test_what_is_unknown_or_nothing_has_a_scale_too() -> None:
+    assert draw(lane("cost", None, None), frozenset(), fit_steps(2, 40)).blocks == (" ", " ")
+    assert draw(lane("cost", 0.0, 0.0), frozenset(), fit_steps(2, 40)).blocks == ("▁", "▁")
+    assert draw(lane("cost", 0.4), frozenset(), fit_steps(1, 40)).blocks == ("▄",)
+    assert scale(lane("score", 0.9, 1.0, worst="low")).top == 1.0
 
 
 def test_whose_score_it_is_and_lanes_without_data_are_said_once() -> None:
     lanes = (
         Lane(name="score", values=(1.0,), worst="low", note="by human, else rule"),
         Lane(name="latency", values=(None,), worst="high", note="not recorded"),
-        Lane(name="tokens", values=(7.0,), worst="high", note="not recorded"),
+        Lane(name="context", values=(7.0,), worst="high", note="not recorded"),
         Lane(name="cost", values=(None,), worst="high", note="unknown"),
     )
     assert notes(lanes) == "score by human, else rule · latency not recorded · cost unknown"

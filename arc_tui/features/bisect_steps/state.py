@@ -400,9 +400,10 @@ def confirming(found: TrialCost) -> str:
         return f"Cannot confirm: {by_keys(format.one_line(found.refused))}."
     runs = found.calls is None
     calls = found.max_calls if found.calls is None else found.calls.calls
-    extent = f"{'at most ' if runs else ''}{format.count(calls, 'call')}{_cached(found)}"
+    extent = f"{'at most ' if runs else ''}{format.count(calls, 'call')}"
     each = format.count(found.samples, "run" if runs else "sample")
-    return f"‹steps.confirm› confirm: {each} per arm, {extent} to {_whom(found)}{_price(found)}."
+    said = f"‹steps.confirm› confirm: {each} per arm, {extent} to {_whom(found)}"
+    return f"{said}{_cached(found)}{_price(found)}."
 
 
 def after_confirmation(view: StepsView) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from rich.text import Text
 from textual.app import ComposeResult
+from textual.binding import Binding
 from textual.containers import Vertical
 from textual.getters import query_one
 from textual.message import Message
@@ -35,8 +36,11 @@ from arc_tui.ui.list import RowList
 from arc_tui.ui.page import Page
 from arc_tui.ui.screen import ArcScreen
 
+STEP = Binding.Group("step", compact=True)
+
 LOOKING = "Finding runs to compare with"
 READING = "Comparing"
+CHOOSE = "No run to compare with chosen yet."
 
 
 class CompareScreen(ArcScreen):
@@ -51,6 +55,10 @@ class CompareScreen(ArcScreen):
                tooltip="Open this step of A in its run"),
         choice(2, "open('b')", "open B", id="compare.open_b", show=True,
                tooltip="Open this step of B in its run"),
+        bind("J", "step(1)", id="compare.step_next", group=STEP, show=False,
+             tooltip="Go to the next step of A or B, from the one in full too"),
+        bind("K", "step(-1)", id="compare.step_before", group=STEP, show=False,
+             tooltip="Go to the previous step of A or B, from the one in full too"),
         bind("f", "fold", id="compare.fold", label="fold same",
              tooltip="Fold the steps that are the same, or show them too"),
         bind("o", "other", id="compare.other", label="other run", only="o",
@@ -140,6 +148,8 @@ class CompareScreen(ArcScreen):
         if not self.is_current:
             return
         found = event.siblings
+        if self.view is None:
+            self.head.waiting = CHOOSE
         box = AskBox(
             f"compare {found.called} with",
             "" if found.choices else NONE.format(mark=self.key_of("runs.mark", "space")),
@@ -181,7 +191,7 @@ class CompareScreen(ArcScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         del parameters
-        if action in {"open", "fold", "copy", "pane"}:
+        if action in {"open", "fold", "copy", "pane", "step"}:
             return self.view is not None or None
         return True
 
@@ -220,6 +230,9 @@ class CompareScreen(ArcScreen):
         assert self.view is not None
         who, step = (self.view.a, row.a) if side == "a" else (self.view.b, row.b)
         return who.kind != "free" or (step is not None and step < who.start)
+
+    def action_step(self, direction: int) -> None:
+        self.rows.next_step(direction)
 
     def action_fold(self) -> None:
         self.every = not self.every

@@ -209,6 +209,16 @@ class CompareList(RowList):
 
     # --- moving
 
+    def next_step(self, direction: int) -> None:
+        """To the next row that is a step, past the other line of this one."""
+        here = self.line
+        end = self.row_count if direction > 0 else -1
+        for place in range(self.cursor + direction, end, direction):
+            line, side = self._drawn[place]
+            if line.kind == "row" and line is not here and side != "b":
+                self.cursor = place
+                return
+
     def action_hunk(self, direction: int) -> None:
         """To the next stretch of rows that are not the same."""
         places = [at for at in range(self.row_count) if self._begins(at)]

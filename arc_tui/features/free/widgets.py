@@ -43,6 +43,7 @@ from arc_tui.ui.list import RowList
 from arc_tui.ui.styles import SummaryLines
 from replay.budget import Limits
 from replay.free.result import Status
+from replay.store.edits import short
 
 # --- where it stands
 
@@ -96,6 +97,10 @@ class FreeState(ExperimentState, frozen=True, eq=False, kw_only=True):
 EMPTY = FreeState()
 
 
+SHORT = 8
+"""Digits of an id that a command finds it by."""
+
+
 def next_steps(state: FreeState) -> Iterator[str]:
     """What a person can do about a run that is over, by its keys."""
     stop = state.view.stop
@@ -117,12 +122,20 @@ def next_steps(state: FreeState) -> Iterator[str]:
         case "user":
             yield "the next user message is unknown: run the agent again"
         case "cap":
-            yield "Try: arc replay --free --max-steps N"
+            yield f"Try: {_command(state)} --max-steps N"
         case "cut" | "refused" if not stop.passing:
             yield "‹free.run› gives the same: the response is cached. Try another edit."
         case _:
             pass
-    yield "1 sample: not conclusive. Try: arc replay --free -k 5"
+    yield f"five samples: {_command(state)} -k 5"
+
+
+def _command(state: FreeState) -> str:
+    """The command that runs the same again."""
+    request = state.request
+    edited = f" --edit {short(request.edit.digest)}" if request.edit is not None else ""
+    start = f" --step {request.start}" if request.start else ""
+    return f"arc replay {request.trace[:SHORT]} --free{edited}{start}"
 
 
 def left_of(limits: Limits, spent: Spending) -> Limits | None:

@@ -16,7 +16,7 @@ from textual.app import ComposeResult
 from textual.binding import ActiveBinding, Binding
 from textual.containers import Vertical
 from textual.getters import query_one
-from textual.screen import ModalScreen
+from textual.screen import ModalScreen, Screen
 
 from arc_tui.ui.bindings import bind
 from arc_tui.ui.dialogs import PromptLine
@@ -28,6 +28,7 @@ MARKS = (
     ("✗  ✓  ·", "a run that failed, passed, or whose outcome is not known"),
     ("✓!", "passed, but something went wrong on the way"),
     ("◆", "a step that may be where the run broke"),
+    ("▲", "in a lane, a step that is an outlier: its latency or cost is off the scale"),
     ("'", "a bookmarked step; ‹trace.marked:apostrophe› goes to it"),
     ("┃", "a step where samples show that the arms differ, beyond chance"),
     ("╎", "a step after divergence, not counted"),
@@ -134,7 +135,9 @@ class HelpScreen(ModalScreen[None]):
             if binding.id is not None:
                 actions = by_place.setdefault(active.node.HELP or "everywhere", {})
                 actions.setdefault(binding.action, []).append(binding)
-        for place, actions in by_place.items():
+        own = {each.node.HELP for each in self._bindings_here if isinstance(each.node, Screen)}
+        for place in sorted(by_place, key=lambda place: place not in own):
+            actions = by_place[place]
             yield place, list(self._of_place(actions))
         yield "marks", [Entry(mark, write_keys(self, meaning)) for mark, meaning in MARKS]
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from msgspec import structs
 from textual.app import ComposeResult
+from textual.binding import Binding
 from textual.containers import Container, Vertical
 from textual.getters import query_one
 from textual.reactive import reactive
@@ -46,6 +47,9 @@ from replay.locked.tally import BreakTest
 from replay.store.edits import KeptEdit, find, listed
 from taxonomy.judgements.schema import open_ledger
 
+STEP = Binding.Group("step", compact=True)
+DIFFERENCE = Binding.Group("difference", compact=True)
+
 TICK_S = 0.5
 """Between two looks at what was spent so far, while nothing else is heard of a replay."""
 
@@ -65,6 +69,15 @@ class ReplayScreen(ExperimentScreen[ReplayState]):
     BINDINGS = [
         run_key("replay", "Call the model at every step, as recorded and with the edit"),
         stop_key("replay"),
+        bind("e", "edit", id="replay.edit", tooltip="Edit the text that is chosen at the left"),
+        bind("J", "step(1)", id="replay.step_next", group=STEP, show=False,
+             tooltip="Go to the next step, from the one in full too"),
+        bind("K", "step(-1)", id="replay.step_before", group=STEP, show=False,
+             tooltip="Go to the previous step, from the one in full too"),
+        bind(">", "difference(1)", id="replay.difference_next", group=DIFFERENCE, show=False,
+             tooltip="Go to the next step where the arms are not the same"),
+        bind("<", "difference(-1)", id="replay.difference_before", group=DIFFERENCE, show=False,
+             tooltip="Go to the previous step where the arms are not the same"),
         bind("F", "free", id="replay.free",
              tooltip="Let the edited agent continue from the step under the cursor"),
         bind("b", "bisect", id="replay.bisect",
@@ -346,6 +359,17 @@ class ReplayScreen(ExperimentScreen[ReplayState]):
         """Focus a pane; a narrow terminal shows the half it is in."""
         self.set_class(pane in (self.steps, self.page), "-result")
         pane.focus()
+
+    def action_step(self, direction: int) -> None:
+        self.steps.action_move(direction)
+
+    def action_difference(self, direction: int) -> None:
+        if not self.steps.next_difference(direction):
+            self.say("No such step." if self.state.view.rows else "Not replayed yet.")
+
+    def action_edit(self) -> None:
+        self.edit_pane.diffed = False
+        self.go_to(self.edit_pane.area)
 
     def action_editor(self) -> None:
         pane = self.edit_pane

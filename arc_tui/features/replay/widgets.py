@@ -155,6 +155,14 @@ class StepDiff(RowList):
         found = (place for place, row in enumerate(self._rows) if row.step == step)
         self.cursor = next(found, self.cursor)
 
+    def next_difference(self, direction: int) -> bool:
+        """To the next step where the arms are not the same; is there one?"""
+        ahead = range(self.cursor + direction, self.row_count if direction > 0 else -1, direction)
+        found = next((at for at in ahead if self._rows[at].mark not in {None, "same"}), None)
+        if found is not None:
+            self.cursor = found
+        return found is not None
+
     def draw_head(self, line: int, width: int) -> Text:
         del line, width
         titles = zip(("recorded", "control", "edited"), self._widths, strict=True)

@@ -102,6 +102,9 @@ class Detail(Vertical):
 _PROVIDER = re.compile(r"[^\s,/]+/(?=[^\s,])")
 """What stands before a model's own name: there is no room for it in a head line."""
 
+MODEL = 32
+"""Cells of the name of a model."""
+
 REST, SHORTEST = 70, 28
 """Cells kept for outcome, size and model beside a long title, and those a title keeps."""
 
@@ -146,7 +149,7 @@ class TraceHead(StyledWidget):
             " · ",
             (ended, self.style_of(warned)),
             f" · {format.count(row.steps, 'step')}",
-            f" · {_PROVIDER.sub('', format.one_line(row.models)) or 'model unknown'}",
+            f" · {model_names(row.models) or 'model unknown'}",
         )
 
     def _break(self) -> Text:
@@ -160,6 +163,13 @@ class TraceHead(StyledWidget):
             also,
             f" · {format.one_line(self.view.run.why)}",
         )
+
+
+def model_names(models: str | None) -> str:
+    """The first model of a run, short, and how many others there are."""
+    first, *others = _PROVIDER.sub("", format.one_line(models)).split(",")
+    more = f" +{len(others)}" if others else ""
+    return format.cut(first.strip(), MODEL) + more
 
 
 def title(row: RunRow) -> str:

@@ -26,10 +26,6 @@ JUMPS = [
          tooltip="Go to the likeliest break candidate, then to the next likeliest"),
     bind("C", "candidate(-1)", id="trace.candidate_before", group=CANDIDATE,
          tooltip="Go to the previous break candidate"),
-    bind(">", "error(1)", id="trace.error_next", group=ERROR,
-         tooltip="Go to the next step with an error"),
-    bind("<", "error(-1)", id="trace.error_before", group=ERROR,
-         tooltip="Go to the previous step with an error"),
     bind("*", "peer(1)", id="trace.peer_next", show=False,
          tooltip="Go to the next step with the same tool as this one"),
     bind("_", "peer(-1)", id="trace.peer_before", show=False,
@@ -57,6 +53,10 @@ WAYS = [
 ]  # fmt: skip
 
 FINDS = [
+    bind(">", "error(1)", id="trace.error_next", group=ERROR,
+         tooltip="Go to the next step with an error"),
+    bind("<", "error(-1)", id="trace.error_before", group=ERROR,
+         tooltip="Go to the previous step with an error"),
     bind("/", "find", id="trace.find", label="find",
          tooltip="Find a text in the labels, messages, calls and results of this run"),
     bind("&", "filter", id="trace.filter",

@@ -1,4 +1,4 @@
-"""Score, latency, tokens and cost over the steps, or over their time; the cursor in all of them.
+"""Score, latency, context and cost over the steps, or over their time; the cursor in all of them.
 
 Steps share columns where there are more of them than columns.
 """
@@ -6,9 +6,8 @@ Steps share columns where there are more of them than columns.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby, pairwise, repeat
+from itertools import groupby, repeat
 from operator import itemgetter
-from typing import Protocol
 
 from msgspec import Struct
 from rich.cells import cell_len
@@ -21,8 +20,8 @@ from textual.reactive import reactive
 from textual.strip import Strip
 from typing_extensions import override
 
-from arc_tui.ui import format
-from arc_tui.ui.format import count, duration, fit, one_line, spark, spread, wrap
+from arc_tui.features.trace.lane_scale import Drawn, draw, notes, spikes, write_scale, write_value
+from arc_tui.ui.format import count, duration, fit, spread, wrap
 from arc_tui.ui.list import strip
 from arc_tui.ui.styles import StyledWidget
 from arc_tui.views.trace import EMPTY_TRACE, Lane, TraceView
@@ -33,6 +32,11 @@ ZOOMED = 20
 
 GUTTER = 18
 """Cells before the columns: a lane's name and its value at the cursor."""
+
+SCALE = 15
+"""Cells behind the columns for the scale of a lane, where the screen is `ROOMY` cells wide."""
+
+ROOMY = 100
 
 
 class Lanes(StyledWidget):
@@ -136,7 +140,7 @@ class Lanes(StyledWidget):
 
     def bins(self) -> Bins | TimeBins:
         """Which steps stand in which columns now."""
-        width = self._width - GUTTER
+        width = self._width - GUTTER - (SCALE if self._width >= ROOMY else 0)
         around = self.step if self.zoom else None
         timed = self.timed and self._has_times
         asked = (width, around, self.zoom, timed)
@@ -179,11 +183,14 @@ class Lanes(StyledWidget):
         styles = [spike if column in drawn.high else bar for column in range(bins.count)]
         if here is not None:
             styles[here] += self.style_of("here")
-        return Text.assemble(
+        value = lane.values[self.step] if self.step < len(lane.values) else None
+        line = Text.assemble(
             (f"{lane.name:<8}", self.style_of("name")),
-            (f"{_value(lane, self.step):>8}  ", self.style_of("value")),
+            (f"{write_value(lane, value):>8}  ", self.style_of("value")),
             *_runs(zip((block * bins.cells for block in drawn.blocks), styles, strict=True)),
         )
+        of_lane = Text(write_scale(lane), self.style_of("name"))
+        return spread(line, of_lane, self._width) if of_lane else line
 
     def _marks(self) -> Text:
         """The line under the lanes: candidates ◆, errors ✗, and which step the cursor is on."""
@@ -224,34 +231,11 @@ def _runs(cells: Iterable[tuple[str, Style]]) -> Iterator[tuple[str, Style]]:
         yield "".join(text for text, _ in same), style
 
 
-def _value(lane: Lane, step: int) -> str:
-    value = lane.values[step] if step < len(lane.values) else None
-    if value is None:
-        return format.UNKNOWN
-    match lane.name:
-        case "score":
-            return format.score(value)
-        case "latency":
-            return format.duration(round(value * 1e9))
-        case "cost":
-            return format.usd(value)
-        case _:
-            return format.tokens(round(value))
-
-
 WIDEST = 3
 """Cells one step takes where there is room to spare."""
 
 NEAR = (60, 15, 5)
 """Steps shown on either side of the cursor at each level of zoom."""
-
-RISE = {"latency": 1.5, "tokens": 1.4, "cost": 1.4}
-DROP = 0.20
-"""Steps that stand out: latency and cost against the step before, and a drop of the score, by the
-thresholds of the published break-point rule (`formulas.md`); tokens are held to the cost's."""
-
-NOTABLE = 0.15
-"""Share of a lane's height below which a rise is no spike, whatever its ratio."""
 
 
 class Bins(Struct, frozen=True, kw_only=True):
@@ -306,66 +290,6 @@ def fit_steps(steps: int, width: int, *, around: int | None = None, near: int = 
     per = -(-shown // max(width, 1))
     cells = max(min(WIDEST, width // -(-shown // per)), 1)
     return Bins(first=first, last=last, per=per, cells=cells)
-
-
-def spikes(lane: Lane) -> frozenset[int]:
-    """The steps of a lane that stand out against the step before, and on its scale."""
-    pairs = enumerate(pairwise(lane.values), 1)
-    if lane.worst == "low":
-        return frozenset(
-            step for step, (before, now) in pairs
-            if before is not None and now is not None and before - now > DROP
-        )  # fmt: skip
-    least, rise = NOTABLE * scale(lane)[1], RISE.get(lane.name, RISE["cost"])
-    return frozenset(
-        step for step, (before, now) in pairs
-        if before and now and now - before >= least and now / before > rise
-    )  # fmt: skip
-
-
-class Drawn(Struct, frozen=True, eq=False, kw_only=True):
-    """What a lane shows in some bins: a block a column, and the columns that stand out."""
-
-    blocks: tuple[str, ...]
-    high: frozenset[int]
-
-
-class Columns(Protocol):
-    """What a lane is drawn in, whatever its axis is."""
-
-    @property
-    def count(self) -> int: ...
-    def columns(self, steps: Iterable[int]) -> frozenset[int]: ...
-    def worst(self, lane: Lane, column: int) -> float | None: ...
-
-
-def draw(lane: Lane, high: frozenset[int], bins: Columns) -> Drawn:
-    """A lane in bins; `high` are its spikes, by step."""
-    low, top = scale(lane)
-    return Drawn(
-        blocks=tuple(
-            spark((bins.worst(lane, column),), low=low, high=top) for column in range(bins.count)
-        ),
-        high=bins.columns(high),
-    )
-
-
-def scale(lane: Lane) -> tuple[float, float]:
-    """The ends of a lane's scale: scores from 0 to 1, everything else from 0 to its largest."""
-    if lane.worst == "low":
-        return 0.0, 1.0
-    return 0.0, max((value for value in lane.values if value is not None), default=0.0)
-
-
-def notes(lanes: Sequence[Lane]) -> str:
-    """One line: whose the score is, and the lanes without any data."""
-    said = (f"{lane.name} {lane.note}" for lane in lanes if lane.note and _worth(lane))
-    return one_line(" · ".join(said))
-
-
-def _worth(lane: Lane) -> bool:
-    """A note on a figure everyone knows the source of is worth a line only where it is missing."""
-    return lane.empty or lane.name == "score"
 
 
 class StepTime(Struct, frozen=True, gc=False):

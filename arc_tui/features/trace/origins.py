@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msgspec import structs
+from rich.cells import cell_len
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -127,10 +128,20 @@ class ValueList(RowList):
     def watch_values(self) -> None:
         self.rows_changed()
 
+    def _widths(self, width: int) -> tuple[int, int]:
+        """Cells of the names and of the values, which give way to the origins."""
+        names = max((cell_len(format.one_line(row.path)) for row in self.values), default=0)
+        path = min(names, 24)
+        origins = max((cell_len(format.one_line(row.where)) for row in self.values), default=0)
+        return path, max(min(width - path - origins - 6, width // 2), 12)
+
     def draw(self, index: int, width: int) -> Text:
         row = self.values[index]
-        path = Text(fit(format.one_line(row.path), 24) + "  ", self.style_of("path"))
-        line = Text.assemble(path, fit(format.one_line(str(row.value)), max(width // 3, 12)), "  ")
+        path, value = self._widths(width)
+        line = Text.assemble(
+            (fit(format.one_line(row.path), path) + "  ", self.style_of("path")),
+            fit(format.one_line(str(row.value)), value) + "  ",
+        )
         if row.known == "nowhere":
             line.append(f"✗ {row.where}", self.style_of("nowhere"))
         else:
