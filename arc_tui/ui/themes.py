@@ -59,7 +59,7 @@ LIGHT = Theme(
         "bad": "#a32f00",
         "quiet": "#586069",
         "faint": "#b4b9c0",
-        "calm": "#7b8794",
+        "calm": "#67727f",
         "line": "#cfd2d6",
         "focus-line": "#0a63aa",
         "cursor": "#d9e9f8",

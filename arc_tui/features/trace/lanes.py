@@ -189,8 +189,10 @@ class Lanes(StyledWidget):
             (f"{write_value(lane, value):>8}  ", self.style_of("value")),
             *_runs(zip((block * bins.cells for block in drawn.blocks), styles, strict=True)),
         )
-        of_lane = Text(write_scale(lane), self.style_of("name"))
-        return spread(line, of_lane, self._width) if of_lane else line
+        around = f"  {write_scale(lane)}"
+        if line.cell_len + cell_len(around) <= self._width:
+            line.append(around, self.style_of("name"))
+        return line
 
     def _marks(self) -> Text:
         """The line under the lanes: candidates ◆, errors ✗, and which step the cursor is on."""
