@@ -72,6 +72,22 @@ async def test_a_run_and_its_replay_look_like_this(db: Path, size: tuple[int, in
 
 
 @pytest.mark.parametrize("size", SIZES)
+async def test_steps_are_gone_to_from_either_pane(db: Path, size: tuple[int, int]) -> None:
+    """Both lines of a pair are one step."""
+    a, b = run_of(db, "many-wishes", "v5"), run_of(db, "many-wishes", "v4")
+    async with opened(db, a, b, size) as (pilot, screen):
+        await press(pilot, "J")
+        assert screen.rows.row is not None
+        assert (screen.rows.row.a, screen.rows.row.b) == (4, 5)
+        await press(pilot, "tab", "J")
+        assert screen.focused is screen.page
+        assert (screen.rows.row.a, screen.rows.row.b) == (5, 6)
+        assert screen.pair.row is screen.rows.row
+        await press(pilot, "K", "K")
+        assert (screen.rows.row.a, screen.rows.row.b) == (None, 4)
+
+
+@pytest.mark.parametrize("size", SIZES)
 async def test_whoever_comes_alone_is_offered_the_other_trials(
     db: Path, size: tuple[int, int]
 ) -> None:

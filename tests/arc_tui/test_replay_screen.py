@@ -45,7 +45,7 @@ from tests import build
 from tests.arc_tui import opening, sample
 from tests.arc_tui.opening import SIZES, WIDE, looks_like, until
 from tests.messages_api import MessagesApi, message, text
-from tests.screen import rows, settle
+from tests.screen import press, rows, settle
 from tests.screen import text as drawn
 
 TOUR = "shop-many-wishes-v5-0"
@@ -162,7 +162,7 @@ async def test_submitting_another_prompt_shows_where_it_diverges(db: Path) -> No
             rows(pilot.app)[0]
             .strip()
             .startswith(
-                "8 steps × 2 arms × 3 samples: 48 calls to demo, rule-based, at most 320 calls"
+                "8 steps × 2 arms (with an edit) × 3 samples: 48 calls to demo, rule-based, at"
             )
         )
         await ask(pilot, screen)
@@ -190,6 +190,31 @@ async def test_an_unchanged_prompt_asks_control_alone(db: Path) -> None:
         assert screen.state.view.edit is None
         assert "Control matches" in rows(pilot.app)[0]
         assert all(row.edited is None for row in screen.state.rows)
+
+
+async def test_steps_and_differences_are_gone_to_from_either_pane(db: Path) -> None:
+    async with opened(db) as (pilot, screen):
+        await ask(pilot, screen)
+        await press(pilot, "g", "J", "enter", "J")
+        assert (focused(screen), screen.steps.row and screen.steps.row.step) == ("step", 2)
+        await press(pilot, ">")
+        assert screen.steps.row is not None
+        assert (screen.steps.row.step, screen.steps.row.mark) == (4, "fixed")
+        await press(pilot, "K")
+        assert screen.steps.row.step == 3
+        await press(pilot, "<")
+        assert screen.steps.row.step == 3
+        assert "No such step." in drawn(pilot.app)
+
+
+async def test_a_key_goes_to_the_editor_where_letters_are_typed(db: Path) -> None:
+    async with opened(db, (80, 24)) as (pilot, screen):
+        screen.go_to(screen.steps)
+        await press(pilot, "e")
+        assert screen.focused is screen.edit_pane.area
+        before = screen.edit_pane.text
+        await press(pilot, "e", "J", "space")
+        assert len(screen.edit_pane.text) == len(before) + 3
 
 
 async def target(pilot: Pilot[None], screen: ReplayScreen, label: str) -> None:
@@ -409,7 +434,10 @@ async def test_a_number_of_samples_is_taken_foreseen_and_asked_and_nothing_else(
         assert "1 sample: not conclusive" in drawn(pilot.app)
         await pilot.press("enter")
         await settle(pilot)
-        assert "8 steps × 2 arms × 1 sample: 16 calls to demo, rule-based; free" in drawn(pilot.app)
+        assert (
+            "8 steps × 2 arms (with an edit) × 1 sample: 16 calls to demo, rule-based; free"
+            in drawn(pilot.app)
+        )
         await ask(pilot, screen)
         assert screen.state.view.calls == 16
         assert "1 sample: not conclusive." in drawn(pilot.app)

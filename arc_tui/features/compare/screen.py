@@ -40,7 +40,7 @@ STEP = Binding.Group("step", compact=True)
 
 LOOKING = "Finding runs to compare with"
 READING = "Comparing"
-CHOOSE = "No run to compare with chosen yet."
+CHOOSE = "No second run chosen yet."
 
 
 class CompareScreen(ArcScreen):

@@ -47,13 +47,15 @@ class ReplayEstimate(CostEstimate, frozen=True, eq=False, kw_only=True):
     """What a replay can ask, at first and at the most.
 
     `models` are those of control and, where it is another one, of the edit; () where it is not
-    known which one to ask. `arms` is 1 where nothing can be edited that every step has.
+    known which one to ask. `arms` is 1 where nothing can be edited that every step has;
+    `supposed`: there is no edit yet, and one that reaches every step is reckoned with.
     `keyless`: there is no key to ask a server with. `refused` counts the steps that cannot be
     asked, by the reason, `edit_refused` those that only the edit cannot be asked at.
     """
 
     steps: int
     arms: int
+    supposed: bool = False
     refused: Reasons = ()
     edit_refused: Reasons = ()
     sampling: Sampling = AUTO
@@ -74,6 +76,7 @@ def estimate_draft(store: Store, draft: Draft, request: ReplayRequest) -> Replay
         models=models,
         steps=len(draft.rows),
         arms=2 if edit is not None else 1,
+        supposed=draft.edit is None,
         calls=estimate_cost(store, request) if models else None,
         refused=_reasons(plan.refusal for plan in planned),
         edit_refused=_reasons(plan.edited_refusal for plan in planned),

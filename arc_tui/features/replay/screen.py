@@ -391,7 +391,8 @@ class ReplayScreen(ExperimentScreen[ReplayState]):
         return edit.digest if edit is not None else None
 
     def leave(self) -> None:
-        if self.focused is self.page:
+        in_editor = self.edit_pane in self.focused.ancestors if self.focused else False
+        if self.focused is self.page or (in_editor and not self._edits_first):
             self.go_to(self.steps)
         elif not self._warned and self._edited not in {None, self._ran, *self.draft.names}:
             self._warned = True

@@ -115,6 +115,8 @@ def _extent(found: ReplayEstimate) -> str:
     if left < found.steps:
         steps = f"{format.number(left)} of {steps}"
     arms = f"{found.arms} arms" if found.arms > 1 else "control arm only"
+    if found.supposed and found.arms > 1:
+        arms += " (with an edit)"
     samples = format.count(found.sampling.levels[0], "sample")
     return f"{steps} × {arms} × {samples}{', cache ignored' if found.resample else ''}"
 
