@@ -113,6 +113,10 @@ MEANINGS: dict[str, Meaning] = {
 """By the key as it is written. None needs AltGr on a common keyboard."""
 
 
+MOVES = frozenset({"row.next", "row.before"})
+"""The ids of what everyone tries first: the bar and the palette name them last."""
+
+
 def bind(
     key: str,
     action: str,

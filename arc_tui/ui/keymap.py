@@ -28,7 +28,7 @@ from textual.keys import KEY_NAME_REPLACEMENTS, KEY_TO_UNICODE_NAME, Keys
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Input
 
-from arc_tui.ui.bindings import label_of
+from arc_tui.ui.bindings import MOVES, label_of
 from arc_tui.ui.screen import ArcScreen, ViewSwitch
 from replay.errors import ArcError
 
@@ -325,7 +325,9 @@ class KeyCommands(Provider):
             if active.enabled and active.binding.id and active.binding.action != PALETTE
         }
         found = reversed(by_action.values())
-        return sorted(found, key=lambda active: not active.binding.show)
+        return sorted(
+            found, key=lambda active: not active.binding.show or active.binding.id in MOVES
+        )
 
     def _run(self, active: ActiveBinding) -> Callable[[], Awaitable[bool]]:
         return partial(self.app.run_action, active.binding.action, active.node)

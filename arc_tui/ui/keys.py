@@ -19,6 +19,7 @@ from textual.binding import ActiveBinding, Binding
 from textual.dom import DOMNode
 from textual.screen import Screen
 
+from arc_tui.ui.bindings import MOVES
 from arc_tui.ui.document import NAMED, Document, HintBlock
 from arc_tui.ui.styles import StyledWidget
 
@@ -91,7 +92,6 @@ def with_keys(screen: Screen[Any], document: Document) -> Document:
 
 HELP, PALETTE, QUIT, MORE = "help", "app.palette_anywhere", "app.quit", "…"
 GAP = "  "
-MOVES = frozenset({"row.next", "row.before"})
 
 
 class Hint(Struct, frozen=True, kw_only=True):

@@ -154,7 +154,7 @@ async def test_your_own_words_make_a_constraint_where_nothing_was_found(
         constraint = screen.state.offered("constraint")
         assert constraint is not None
         assert constraint.why_not is not None
-        await pilot.press("w")
+        await pilot.press("i")
         await until(pilot, "constraint")
         await answer(pilot, "Read order 1039 before you pay anything back.")
         assert screen.state.can("constraint")
@@ -307,7 +307,7 @@ async def test_the_reasons_of_the_break_have_its_probes_and_then_the_last_one(
         app.push_screen(screen)
         await settle(pilot)
         shown = drawn(app)
-        assert "probes   P, then a letter, runs one" in shown
+        assert "probes   P, then a digit, runs one" in shown
         assert "hallucination or goal misread?   16 calls, free" in shown
         assert "probed" not in shown
         await press(pilot, "P")

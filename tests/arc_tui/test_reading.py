@@ -280,7 +280,7 @@ async def test_lanes_are_drawn_over_time_where_times_are_known(db: Path, key: st
     async with opened(db, key, at=3) as (pilot, screen):
         await press(pilot, "v")
         await looks_like(pilot, "trace_time")
-        await pilot.click(Lanes, offset=(1 + GUTTER + 97, 0))
+        await pilot.click(Lanes, offset=(1 + GUTTER + 82, 0))
         await settle(pilot)
         assert screen.step == 11
         await press(pilot, "z")

@@ -122,7 +122,7 @@ def test_a_usual_step_is_drawn_at_half_height_and_one_outlier_does_not_flatten_t
     assert set(draw(steady, frozenset(), fit_steps(40, 40)).blocks) == {"▄"}
     slow = lane("latency", *[1.0, 2.0] * 20, 900.0)
     drawn = draw(slow, frozenset(), fit_steps(41, 41))
-    assert drawn.blocks == (*("▂", "▄") * 20, "▲")
+    assert drawn.blocks == (*("▂", "▃") * 20, "▲")
     assert drawn.high == outliers(slow) == {40}
     assert write_scale(slow) == "▲ > 5.0 s"
     assert write_scale(lane("latency", 1.0, 2.0, 3.0)) == "max 3.0 s"

@@ -403,6 +403,8 @@ def confirming(found: TrialCost) -> str:
     extent = f"{'at most ' if runs else ''}{format.count(calls, 'call')}"
     each = format.count(found.samples, "run" if runs else "sample")
     said = f"‹steps.confirm› confirm: {each} per arm, {extent} to {_whom(found)}"
+    if not calls and found.calls is not None and found.calls.stored:
+        return f"‹steps.confirm› confirm: {each} per arm, all cached{_price(found)}."
     return f"{said}{_cached(found)}{_price(found)}."
 
 

@@ -247,7 +247,7 @@ class EditTestList(RowList):
         del line
         cells = (fit("", MARK), fit("run", self._room(width)), fit("step", STEP, right=True))
         arms_ = (fit("control", ARM, right=True), fit("edited", ARM, right=True))
-        return Text(" " + "  ".join((*cells, *arms_, "mostly with the edit")))
+        return Text(" " + "  ".join((*cells, *arms_, "edited action")))
 
     @override
     def draw(self, index: int, width: int) -> Text:

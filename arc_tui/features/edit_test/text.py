@@ -165,7 +165,7 @@ def _notices(view: EditTestView) -> Iterator[str]:
     if alike:
         runs = f"{format.count(alike, 'run')} {'has' if alike == 1 else 'have'}"
         yield f"{runs} the same request as another: called once"
-    if view.total and not view.steps:
+    if view.total and not view.steps and view.edit is not None:
         yield "the edit reaches no healthy step: what it breaks is not evaluated"
     questions = (row.lacks for row in view.runs if row.like is None)
     lacking = (*questions, *(row.lacks for row in view.steps))

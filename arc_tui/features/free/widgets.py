@@ -97,10 +97,6 @@ class FreeState(ExperimentState, frozen=True, eq=False, kw_only=True):
 EMPTY = FreeState()
 
 
-SHORT = 8
-"""Digits of an id that a command finds it by."""
-
-
 def next_steps(state: FreeState) -> Iterator[str]:
     """What a person can do about a run that is over, by its keys."""
     stop = state.view.stop
@@ -135,7 +131,7 @@ def _command(state: FreeState) -> str:
     request = state.request
     edited = f" --edit {short(request.edit.digest)}" if request.edit is not None else ""
     start = f" --step {request.start}" if request.start else ""
-    return f"arc replay {request.trace[:SHORT]} --free{edited}{start}"
+    return f"arc replay {request.trace} --free{edited}{start}"
 
 
 def left_of(limits: Limits, spent: Spending) -> Limits | None:

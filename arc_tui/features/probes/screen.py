@@ -46,7 +46,7 @@ from arc_tui.views.probe_offers import ProbeOffer, ProbesView
 from taxonomy.probes.symptoms import PROBES
 
 RUN = Binding.Group("run", compact=True)
-LOOK = Binding.Group("look", compact=True)
+LOOK = Binding.Group("probe", compact=True)
 
 SUMMARIES = ("summary", "midpoint")
 
@@ -74,7 +74,7 @@ class ProbeScreen(ExperimentScreen[ProbeState], ModalScreen[None]):
              tooltip="Go to the text to scroll in it, or back to the probes"),
         bind("shift+tab", "pane", id="probe.pane_before", show=False,
              tooltip="Go to the text to scroll in it, or back to the probes"),
-        bind("w", "words", id="probe.words", label="words",
+        bind("i", "words", id="probe.words", label="own words",
              tooltip="Write in your own words what would have been right"),
         bind("esc", "back", id="probe.back", label="close", tooltip="Back to the run"),
         bind("O", "summary", id="probe.who_sums_up",

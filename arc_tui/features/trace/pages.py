@@ -312,7 +312,7 @@ def offer_blocks(probes: WhyProbes) -> Iterator[Item]:
     listed = probes.listed
     if listed is None or not listed.offers:
         return
-    aside = "‹trace.probes›, then a letter, runs one"
+    aside = "‹trace.probes›, then a digit, runs one"
     every = ("arc", "experiment", "probe", listed.trace[:8], "--step", str(probes.step))
     yield HintBlock(text="probes", style="head", aside=aside, command=every)
     named = () if listed.model is not None else ("--model", "NAME")
