@@ -21,19 +21,6 @@ from tests.docs import DOCS, README, ROOT, blocks, console, pages, site, tables
 from tests.spoken import every_command
 from tests.test_sentences import GIVEN_UP
 
-LONG = {
-    "docs/guide/experiments.md",
-    "docs/guide/judges.md",
-    "docs/guide/replay.md",
-    "docs/guide/tagging.md",
-    "docs/query.md",
-    "docs/sources/benchmarks.md",
-    "docs/sources/tau-bench.md",
-    "docs/statistics.md",
-    "docs/tutorial.md",
-}
-"""Pages whose commands take a second or more."""
-
 PAGES = pages()
 OLD_WORDS = re.compile(
     r"\b(tape|asks nobody|recorded road|point of no return|oracle|tryout|savable|belief left)\b",
@@ -56,14 +43,9 @@ def test_the_tables_are_what_the_code_says(page: Path) -> None:
     assert tables(text) == text, f"run `python -m tests.docs {name(page)}`"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "page",
-    [
-        pytest.param(page, marks=[pytest.mark.slow] if name(page) in LONG else [])
-        for page in PAGES
-        if "```console" in page.read_text()
-    ],
-    ids=name,
+    "page", [page for page in PAGES if "```console" in page.read_text()], ids=name
 )
 def test_the_commands_print_what_is_written(page: Path) -> None:
     text = page.read_text()
@@ -173,6 +155,7 @@ def test_the_map_names_only_what_there_is() -> None:
             assert any((ROOT / home / found).exists() for home in homes), (page.name, found)
 
 
+@pytest.mark.process
 @pytest.mark.skipif(
     find_spec("zensical") is None and not os.environ.get("CI"), reason="needs the extra `docs`"
 )
