@@ -132,7 +132,7 @@ def refuse_missing(missing: int, model: str | None) -> None:
     if missing:
         raise OfflineMiss(
             f"{format.count(missing, 'answer')} of {model} not stored",
-            "--live with a limit (--budget USD) asks for them",
+            "Try: --live --budget 0.50",
         )
 
 
@@ -146,7 +146,7 @@ def inconclusive(status: str) -> ArcError:
     """Why a bisection that ended on `budget`, or on samples that are all `censored`, has no answer:
     neither yes nor no, so exit code 2."""
     if status == "censored":
-        return ArcError("no usable sample", "the output above gives the reason")
+        return ArcError("no usable sample", "The output above gives the reason")
     return ArcError("inconclusive: sample limit reached", "Try: --max-samples N")
 
 
@@ -154,7 +154,7 @@ def refuse_unanswered(*, wanted: bool, answers: int) -> None:
     """Raises ModelRefused where answers were `wanted` and none came: each request was declined,
     and what was shown says why. That is no answer, and so no "no"."""
     if wanted and not answers:
-        raise ModelRefused("no request was answered", "what is printed says why")
+        raise ModelRefused("no request got a response", "The output above gives the reason")
 
 
 def estimate_line(estimate: Estimate) -> str:
@@ -187,21 +187,19 @@ def ask_for_key(file: Path) -> str:
     """The key of a file, typed. Raises StoreUnusable where nobody can type it."""
     if not _can_ask():
         raise StoreUnusable(
-            f"{file}: is encrypted, and there is no terminal to ask for its key",
-            f"set {encryption.KEY}, or {encryption.KEY_FILE} to a file that holds the key",
+            f"{file}: is encrypted, and there is no terminal to read its key from",
+            f"Try: set {encryption.KEY}, or {encryption.KEY_FILE} to a file with the key",
         )
-    return getpass(f"key of {one_line(str(file))}: ", sys.stderr)
+    return getpass(f"encryption key of {one_line(str(file))}: ", sys.stderr)
 
 
 def ask_for_new_key(file: Path) -> str:
     """A new key for a file, typed twice. Raises ArcError where the two are not the same."""
     if not _can_ask():
-        raise ArcError(
-            "there is no terminal to ask for a key", "--key-from env takes it from a variable"
-        )
-    key = encryption.fit(getpass(f"new key of {one_line(str(file))}: ", sys.stderr))
-    if getpass("the same once more: ", sys.stderr) != key:
-        raise ArcError("that was not the same key twice")
+        raise ArcError("no terminal to read a key from", "Try: --key-from env")
+    key = encryption.fit(getpass(f"new encryption key of {one_line(str(file))}: ", sys.stderr))
+    if getpass("repeat the key: ", sys.stderr) != key:
+        raise ArcError("the two keys differ")
     return key
 
 
@@ -346,7 +344,7 @@ def open_judged(db: Path | None) -> Store:
             older = f"{count(waiting, 'trace')} not analysed, or by older rules"
             click.echo(f"{store.path}: read-only; {older}", err=True)
         elif waiting:
-            click.echo(f"the rules look at {count(waiting, 'trace')} anew", err=True)
+            click.echo(f"analysing {count(waiting, 'trace')} with the current rules", err=True)
             diagnose_new(store)
         undo.pop_all()
     return store

@@ -354,7 +354,9 @@ def attach_to(
         made = _lacking(store, row.trace, given)
         if sketched and given.tools is None and _lacks(store, row.trace, NO_TOOLS):
             tools = sketch(read.load(store, row.trace))
-            made = structs.replace(made, name=f"{made.name} + sketch", tools=tools, sketched=True)
+            made = structs.replace(
+                made, name=f"{made.name} + inferred tools", tools=tools, sketched=True
+            )
         if made.system is None and made.tools is None:
             yield row, None
             continue

@@ -65,7 +65,7 @@ def run_app(
     if not (sys.stdout.isatty() and sys.stdin.isatty()):
         raise ArcError(
             "the app needs a terminal",
-            "In a pipe or a script, try: arc ls, arc show, arc import",
+            "Try: arc ls, arc show or arc import, which need none",
         )
     term = os.environ.get("TERM", "")
     if os.name == "posix" and term in NO_SCREEN:

@@ -97,7 +97,7 @@ def begun(store: Store, beginning: str) -> Kept:
         if digits
     ]
     if len(found) != 1:
-        raise NotFound("kept replay", beginning, [each.digest for each in found[:3]])
+        raise NotFound("saved replay", beginning, [each.digest for each in found[:3]])
     return found[0]
 
 

@@ -266,7 +266,7 @@ class JudgeDetector:
             if said.missing:
                 raise OfflineMiss(
                     f"no stored score of the judge {self.judge.name} on an answer",
-                    "--live with a limit (--budget USD) asks for it; --judge demo judges by rule",
+                    "Try: --live --budget 0.50, or --judge demo (by rule)",
                 )
             self._known[names[place]] = _bad(said)
 
@@ -324,8 +324,8 @@ def judge_needed(name: str | None, model: str) -> str:
     """
     if name is None and model != DEMO:
         raise ModelRefused(
-            "a judge must be named",
-            "--judge NAME, of another family than the agent's; --judge demo judges by rule",
+            "no judge given",
+            "Try: --judge NAME of another model family, or --judge demo (by rule)",
         )
     return name or DEMO
 
@@ -342,7 +342,7 @@ def asked_of(
 ) -> JudgeRequest | Unasked:
     """What to ask a model about an answer at a step. A whole answer is needed to judge."""
     if given.cut is not None:
-        return Unasked(step=step, why=f"the answer is {given.cut}", span=_span(trace, step))
+        return Unasked(step=step, why=f"the response is {given.cut}", span=_span(trace, step))
     shown = supposed(trace, trace.steps[step], given)
     *_, last = judge_requests(shown, rubric, model, goals=goals, scores=scores)
     return last
@@ -351,7 +351,7 @@ def asked_of(
 def by_rule(trace: Trace, step: int, given: Action) -> Judged:
     """What the rules say of an answer at a step."""
     if given.cut is not None:
-        return Judged(step=step, span=_span(trace, step), unasked=f"the answer is {given.cut}")
+        return Judged(step=step, span=_span(trace, step), unasked=f"the response is {given.cut}")
     shown = supposed(trace, trace.steps[step], given)
     return next(each for each in rule_judged(shown, "step") if each.step == step)
 

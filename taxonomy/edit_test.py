@@ -259,7 +259,7 @@ def judged(row: StepResult) -> Judged:
     """What an edit did to the failure at a break."""
     test = break_test(row)
     if test is None:
-        return Judged("unknown", None, row.refused or row.edited_refused or "not asked")
+        return Judged("unknown", None, row.refused or row.edited_refused or "not replayed")
     for whose, n, replies in (
         ("control's", test.control_n, row.control),
         ("the edit's", test.edited_n, row.edited),
@@ -289,7 +289,7 @@ def held(row: StepResult) -> Held:
     """What an edit did to a step that went well."""
     test = step_test(row)
     if test is None:
-        why = row.refused or row.edited_refused or "not asked"
+        why = row.refused or row.edited_refused or "not replayed"
         return Held("unknown", Counts(), Counts(), why=why)
     control, edited = test.control, test.edited
     flawed = sum(bool(reply.flaws) for reply in row.edited)

@@ -146,11 +146,11 @@ def _flaw(goal: Goal) -> str | None:
     if goal.weight not in {1, 2, 3}:
         return f"its weight is {goal.weight}; weights are 1, 2 and 3"
     if goal.steps is None and goal.tool is None and goal.says is None and goal.agent is None:
-        return "it does not say which steps it covers (`steps`, `tool`, `says` or `agent`)"
+        return "it sets no steps: give `steps`, `tool`, `says` or `agent`"
     if goal.steps is not None:
         found = _RANGE.fullmatch(goal.steps)
         if found is None or (found[2] and int(found[2]) < int(found[1])):
-            return f"steps {goal.steps!r} is no range like 4, 0-4 or 3-"
+            return f"steps {goal.steps!r} is not a range such as 4, 0-4 or 3-"
     return None
 
 

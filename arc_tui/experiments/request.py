@@ -109,7 +109,7 @@ def limits_of(words: str) -> Limits:
         return Limits(usd=float(found[1]))
     raise BadEdit(
         f"{said!r} is not a limit",
-        "enter USD, such as 0.50, or a number of calls, such as 20 calls",
+        "Try: 0.50 (USD), or 20 calls",
     )
 
 

@@ -120,8 +120,8 @@ def estimate_scoring(store: Store, request: ScoringRequest) -> Estimate:
 def _judge(request: ScoringRequest, models: ModelPool) -> Cached:
     if not request.model:
         raise ModelRefused(
-            "a judge must be named",
-            "--model NAME, of another family than the agent's; --model demo judges by rule",
+            "no judge given",
+            "Try: --model NAME of another model family, or --model demo (by rule)",
         )
     return models.named(request.model)
 

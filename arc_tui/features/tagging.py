@@ -182,7 +182,7 @@ def undo(db: Path | None) -> int:
     "list", epilog=examples("arc tag list class:loop", "arc tag list --agreement --blind")
 )
 @click.argument("query", nargs=-1)
-@click.option("--agreement", is_flag=True, help="How well people agree, two by two.")
+@click.option("--agreement", is_flag=True, help="Agreement of each pair of people.")
 @click.option("--blind", is_flag=True, help="With --agreement: blind reviews only.")
 @click.option("--clean", is_flag=True, help="The runs that were marked clean.")
 @limit_option
@@ -203,7 +203,7 @@ def list_(
     else the name of your account.
     """
     if sum((agreement, clean, bool(query))) > 1:
-        raise click.UsageError("give one of --agreement, --clean and QUERY")
+        raise click.UsageError("--agreement, --clean and QUERY cannot be combined")
     if blind and not agreement:
         raise click.UsageError("--blind needs --agreement; `arc review --blind` lists runs")
     with open_judged(db) as store:

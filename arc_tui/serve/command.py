@@ -40,7 +40,7 @@ def serve(port: int, host: str, db: Path | None) -> int:
         raise ArcError(
             f"arc serve cannot listen on '{host}', only on {LOOPBACK}: the connection is not"
             " encrypted, and anyone who reaches it can read every run and use your API keys",
-            f"From another machine, try: ssh -L {port}:{LOOPBACK}:{port} this-machine",
+            f"Try, on the other machine: ssh -L {port}:{LOOPBACK}:{port} this-machine",
         )
     require("arc serve", "aiohttp", "textual_serve")
     path = database_path(db)

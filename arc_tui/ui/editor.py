@@ -51,7 +51,7 @@ def _lend_terminal(app: App[None]) -> Iterator[None]:
         with app.suspend():
             yield
     except SuspendNotSupported as error:
-        raise ArcError("this terminal cannot be lent to an editor") from error
+        raise ArcError("no editor can be opened from here") from error
 
 
 def editor() -> list[str]:
@@ -86,7 +86,7 @@ def edit(text: str, command: list[str]) -> str:
         try:
             made = file.read_text(encoding="utf-8")
         except UnicodeDecodeError as error:
-            raise ArcError("the editor left what is not UTF-8; nothing was changed") from error
+            raise ArcError("the edited file is not UTF-8; nothing was changed") from error
     # Editors end a file with a line break; that alone is no edit.
     return made if text.endswith("\n") else made.removesuffix("\n")
 

@@ -155,7 +155,7 @@ def parse_keys(keys: str) -> tuple[str, ...]:
     try:
         found = tuple(each.key for each in Binding.make_bindings([Binding(keys, "")]))
     except InvalidBinding as error:
-        raise BadKeys(f"{keys!r} names no key", "the comma itself is called comma") from error
+        raise BadKeys(f"{keys!r} is not a key", "The comma key is called comma") from error
     for key in found:
         *modifiers, last = key.split("+")
         if not set(modifiers) <= set(MODIFIERS) or not (_is_letter(last) or last in NAMED):
@@ -181,7 +181,7 @@ def check_keymap(keymap: Mapping[str, str]) -> dict[str, str]:
         if name not in known:
             near = get_close_matches(name, known, n=1)
             meant = f", did you mean {near[0]!r}?" if near else ""
-            raise BadKeys(f"{name!r} is no id of a key{meant}", "`arc config keys` lists the ids")
+            raise BadKeys(f"{name!r} is not the id of a key{meant}", "Try: arc config keys")
         try:
             wanted[name] = parse_keys(keys)
         except BadKeys as error:

@@ -124,7 +124,7 @@ class KeyQueue(App[None]):
         except TimeoutError:
             self._given_up = self.screen
             self._forget()
-            self.notify(f"nothing came for {PATIENCE_S:g} s: what was typed ahead is forgotten")
+            self.notify(f"no update for {PATIENCE_S:g} s: keys typed ahead were discarded")
 
     async def _wait_for_screen(self, screen: Screen[object]) -> None:
         """Wait until a screen is told what it reads, is left, or nobody waits any more."""

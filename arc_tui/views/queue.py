@@ -75,7 +75,7 @@ def nothing_waits(found: Queue, *, seen: str = "", blind: str = "") -> str:
     other, goes_to = (seen, "untagged runs") if found.blind else (blind, "runs tagged by others")
     hidden = f"{format.count(found.held_out, 'run')} of held-out tasks hidden"
     parts = [_nothing(found), hidden if found.held_out else ""]
-    return "; ".join(filter(None, [*parts, f"{other} offers {goes_to}" if other else ""]))
+    return "; ".join(filter(None, [*parts, f"{other} shows {goes_to}" if other else ""]))
 
 
 def _nothing(found: Queue) -> str:

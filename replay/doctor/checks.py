@@ -117,7 +117,7 @@ def _kill() -> Check:
     if why is not None:
         return _model("kill file", "warn", f"live calls are stopped: {why}", f"rm {named}")
     said = (
-        f"{protocol.VARIABLE} names {named}, not there"
+        f"{protocol.VARIABLE} names {named}, which does not exist"
         if named
         else f"{protocol.VARIABLE} is not set"
     )

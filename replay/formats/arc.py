@@ -52,10 +52,10 @@ from replay.trace import (
 )
 
 NAME = "arc"
-TITLE = "arc/1, our own"
+TITLE = "arc/1, arc's own format"
 FILES = ".jsonl"
 FIDELITY = (Level.EXACT, Level.REBUILT, Level.SUPPLIED, Level.PARTIAL, Level.NONE)
-LACKS = "what the source it was written from lacked"
+LACKS = "whatever its source did not record"
 VERSION = "arc/1"
 
 
@@ -223,7 +223,7 @@ def _check_version(line: TraceLine, source: Source, number: int) -> None:
     if line.format != VERSION:
         raise BadTrace(
             source.display, f"line {number}", f"is {line.format}, this arc reads {VERSION}",
-            "upgrade arc",
+            "Try: a newer arc",
         )  # fmt: skip
 
 

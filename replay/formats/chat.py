@@ -44,10 +44,10 @@ from replay.trace import (
 )
 
 NAME = "chat"
-TITLE = "chat lists, OpenAI-style, and group chats"
+TITLE = "OpenAI-style message lists and group chats"
 FILES = ".json, .jsonl"
 FIDELITY = (Level.REBUILT, Level.PARTIAL)
-LACKS = "mostly the tools; in a group chat what each speaker was shown"
+LACKS = "usually the tools; in a group chat, what each speaker was shown"
 
 _SYSTEM = {"system", "developer"}
 _ROLES = {*_SYSTEM, "user", "assistant", "tool", "function"}

@@ -217,9 +217,9 @@ def _why(error: Exception) -> str:
     if "locked" in said or "busy" in said:
         return "is being written by another program"
     if "interrupted" in said:
-        return "takes more work than a file of its size is worth"
+        return "needs far more work than a file of this size should"
     if isinstance(error, UnicodeError):
-        return "is not a complete SQLite database: its schema is no text"
+        return "is not a complete SQLite database: its schema is not text"
     if "not a database" in said or "malformed" in said:
         return f"is not a complete SQLite database: {said}"
     return f"cannot be read as an SQLite database: {said}"
@@ -227,7 +227,9 @@ def _why(error: Exception) -> str:
 
 def _hint(error: Exception) -> str:
     if "locked" in str(error) or "busy" in str(error):
-        return "try again when that program has finished"
+        return "Try: again when that program has finished"
     if "readonly" in str(error) or "unable to open" in str(error):
-        return "a write to it broke off; open it once with the program it belongs to"
+        return (
+            "Try: open it once with the program it belongs to, which completes an interrupted write"
+        )
     return ""

@@ -209,7 +209,7 @@ class Thread:
         name = str(body.get("name") or body.get("function") or "unknown tool")
         self._tally.problem(
             _where(place),
-            f"a result of {result.call_id!r} answers no call",
+            f"a result of {result.call_id!r} belongs to no call",
         )
         self._spans.append(
             ToolCall(

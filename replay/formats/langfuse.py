@@ -41,7 +41,7 @@ NAME = "langfuse"
 TITLE = "Langfuse (traces, observations, table exports in JSON and CSV)"
 FILES = ".json, .jsonl, .csv"
 FIDELITY: tuple[Level, ...] = (Level.EXACT, Level.REBUILT, Level.PARTIAL, Level.NONE)
-LACKS = "often the tools; in table exports what the columns leave out"
+LACKS = "often the tools; in table exports, whatever has no column"
 
 _OBSERVATION = (rb'"traceId"\s*:', rb'"(?:parentObservationId|startTime)"\s*:', rb'"type"\s*:')
 _TRACE = (rb'"observations"\s*:\s*\[', rb'"(?:htmlPath|sessionId|projectId|scores|totalCost)"\s*:')
@@ -64,7 +64,7 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
         groups.add(trace, {"sort": sort, "row": record})
         found = True
     if not found:
-        raise BadTrace(source.display, "", "contains no trace and no observation with an id")
+        raise BadTrace(source.display, "", "contains neither a trace nor an observation with an id")
     for name, held in groups.taken():
         yield _batch(name, held, source.display, tally)
 
@@ -219,7 +219,7 @@ def _of(record: dict[str, Any], where: str, tally: Tally) -> Iterator[Row]:
     elif "timestamp" in record or "observations" in record:
         yield from _trace(record, where, tally)
     else:
-        tally.problem(where, "is no trace, observation or score")
+        tally.problem(where, "is not a trace, an observation or a score")
 
 
 def _trace(record: dict[str, Any], where: str, tally: Tally) -> Iterator[Row]:
@@ -252,7 +252,7 @@ def _table(source: Source) -> Iterator[tuple[int, dict[str, Any]]]:
                 yield reader.line_num, {_camel(n): v for n, v in row.items() if v}
         except (csv.Error, OSError, EOFError, ValueError) as error:
             where = f"line {reader.line_num}"
-            raise BadTrace(source.display, where, f"is no row of a table: {error}") from error
+            raise BadTrace(source.display, where, f"is not a row of the table: {error}") from error
 
 
 def _camel(name: str) -> str:

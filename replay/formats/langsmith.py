@@ -150,7 +150,7 @@ def rows(source: Source, feedback: Feedback, tally: Tally) -> Iterator[Row]:
                 continue
             found = list(_nested(record))
             if not found:
-                tally.problem(where, "is no run with an id")
+                tally.problem(where, "is not a run with an id")
             yield from found
 
 

@@ -68,7 +68,7 @@ def traces(database: Database, path: str, tally: Tally) -> Iterator[Batch]:
     responses, turns = Responses(database, pieces), Turns(database, pieces)
     oldest = sum(1 for _ in database.rows(_OLDEST, ["id"]))
     if oldest:
-        tally.problem(f"table {_OLDEST}", f"{oldest} answers of llm before 0.5 are not read")
+        tally.problem(f"table {_OLDEST}", f"{oldest} responses of llm before 0.5 are not read")
     for name in dict.fromkeys((*responses.conversations(), *turns.conversations())):
         thread = Thread(parent=name, request=Request(), fidelity=REBUILT, tally=tally)
         responses.build(name, thread)
@@ -124,7 +124,7 @@ def _title(calls: list[ModelCall]) -> str | None:
 
 REBUILT = Fidelity(level=Level.REBUILT)
 _LONGEST_MS = 10**12
-ELSEWHERE = "an attachment lies outside the database"
+ELSEWHERE = "an attachment is outside the database"
 GONE = "a part of a message is no longer in the database"
 
 CALL = (
@@ -154,7 +154,7 @@ class Pieces:
         if key not in self._tools:
             row = next(self._database.rows("tools", _TOOL, id=key), None)
             if row is None:
-                self._tally.problem(f"tool {key}", "is offered and not in the database")
+                self._tally.problem(f"tool {key}", "is offered, but not in the database")
                 return None
             schema = self.value(row.get("input_schema"), f"tool {key}")
             declared = {n: row.get(n) for n in ("name", "description") if row.get(n) is not None}

@@ -52,7 +52,7 @@ NAME = "mini-swe-agent"
 TITLE = "mini-swe-agent trajectories"
 FILES = ".traj.json"
 FIDELITY = (Level.REBUILT, Level.PARTIAL)
-LACKS = "the words of reasoning items; what files of the oldest form lack"
+LACKS = "the text of reasoning items; in the oldest files, also what they leave out"
 
 _VERSION = rb'"(?:trajectory_format"\s*:\s*"mini-swe-agent|mini_version"\s*:)'
 _MARKS = rb"mswea_bash_command|(?:COMPLETE_TASK_AND_SUBMIT|MINI_SWE_AGENT)_FINAL_OUTPUT"
@@ -293,7 +293,7 @@ def _fenced(words: str) -> list[str]:
 
 # --- the run as spans
 
-NO_REASONING = "reasoning items of the Responses API known by their summary alone"
+NO_REASONING = "of the Responses API's reasoning items, only the summary is recorded"
 
 BASH = Tool(
     name=TOOL,

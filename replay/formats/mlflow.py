@@ -51,10 +51,10 @@ from replay.trace import (
 )
 
 NAME = "mlflow"
-TITLE = "MLflow (traces as JSON, one a file or one a line)"
+TITLE = "MLflow (traces as JSON or JSON Lines)"
 FILES = ".json, .jsonl"
 FIDELITY: tuple[Level, ...] = (Level.EXACT, Level.REBUILT, Level.PARTIAL, Level.NONE)
-LACKS = "what the instrumentation left out: often the tools"
+LACKS = "whatever the instrumentation leaves out: often the tools"
 
 _INFO = (rb'"info"\s*:\s*\{', rb'"(?:trace_id|request_id)"\s*:', rb'"(?:mlflow\.[\w.]+|spans)"\s*:')
 
@@ -71,7 +71,7 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
             info, data = obj(record.get("info")), obj(readable(record.get("data")))
             name = word(info.get("trace_id")) or word(info.get("request_id"))
             if name is None or not isinstance(data.get("spans"), list):
-                tally.problem(where, "is no trace with an id and spans")
+                tally.problem(where, "is not a trace with an id and spans")
             elif name in found:
                 tally.problem(where, f"trace {name} occurs twice in the file; read once")
             else:
@@ -183,7 +183,7 @@ def _spans(database: Database, trace: str, path: str, tally: Tally) -> list[Know
         where = f"span {row.get('span_id')} of {trace}"
         made = raw(obj(decoded_text(row.get("content"), path, where, tally)), trace)
         if made is None:
-            tally.problem(where, "is no span with an id")
+            tally.problem(where, "is not a span with an id")
         else:
             found[made.id] = known_of(made)
     tally.counts["spans"] += len(found)

@@ -32,7 +32,7 @@ NAME = "openai-agents"
 TITLE = "OpenAI Agents SDK (exported traces and spans)"
 FILES = ".json, .jsonl"
 FIDELITY: tuple[Level, ...] = (Level.EXACT, Level.REBUILT, Level.PARTIAL, Level.NONE)
-LACKS = "in spans of responses what was asked, unless a processor of yours kept it"
+LACKS = "the input of response spans, unless your own processor records it"
 
 _TRACE, _SPAN = "trace", "trace.span"
 _KIND = "traceloop.span.kind"
@@ -57,14 +57,14 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
             kind = record.get("object")
             trace = word(record.get("id" if kind == _TRACE else "trace_id"))
             if kind not in (_TRACE, _SPAN) or trace is None:
-                tally.problem(where, "is no trace and no span of one")
+                tally.problem(where, "is neither a trace nor a span")
                 continue
             groups.add(trace, record)
             found = True
             for name in record.keys() - _READ:
                 tally.unknown[f"{kind} {name}"] += 1
     if not found:
-        raise BadTrace(source.display, "", "contains no trace and no span of the Agents SDK")
+        raise BadTrace(source.display, "", "contains neither a trace nor a span of the Agents SDK")
     for name, held in groups.taken():
         yield _batch(name, held, source.display, tally)
 

@@ -64,7 +64,7 @@ NAME = "openclaw"
 TITLE = "OpenClaw and pi sessions"
 FILES = ".jsonl"
 FIDELITY = (Level.PARTIAL,)
-LACKS = "system prompt and tools"
+LACKS = "the system prompt and the tools"
 
 _HEADER = re.compile(rb'\{"type"\s*:\s*"session",[^\n]*\}')
 _NOISE = ("A new session was started via /", "[cron:", "<")
@@ -254,7 +254,7 @@ def entries(records: Iterable[tuple[int, dict[str, Any]]], tally: Tally) -> list
         found.append(entry)
         if entry.id is not None and kind != "session":
             if entry.id in home:
-                tally.problem(f"line {number}", f"a second entry is called {entry.id}")
+                tally.problem(f"line {number}", f"a second entry has the id {entry.id}")
             home[entry.id] = entry
     return found
 
@@ -274,7 +274,7 @@ def _above(
     if named is None:
         return None
     if named not in home:
-        tally.problem(f"line {number}", f"its parent {named} is not above it in the file")
+        tally.problem(f"line {number}", f"its parent {named} does not precede it in the file")
     return home.get(named, previous)
 
 
@@ -301,7 +301,7 @@ def strands(found: list[Entry]) -> list[list[Entry]]:
 
 # --- a strand as spans
 
-WORDED = "some messages not recorded in the words the model saw"
+WORDED = "some messages not recorded as the model saw them"
 _STOPS = {"toolUse": "tool_use", "aborted": None}
 _BROKEN = {"error", "aborted"}
 _MOST_KEPT = 200_000

@@ -172,10 +172,10 @@ class Source:
             with self.open() as stream:
                 data = stream.read(MAX_DOCUMENT_BYTES + 1)
         except (OSError, EOFError, ValueError) as error:
-            raise BadTrace(self.display, "", f"ends before its end: {error}") from error
+            raise BadTrace(self.display, "", f"is truncated: {error}") from error
         if len(data) > MAX_DOCUMENT_BYTES:
             raise BadTrace(
-                self.display, "", "is one JSON document of more than 1 GiB", "split it by run"
+                self.display, "", "is one JSON document of more than 1 GiB", "Try: split it by run"
             )
         return data
 
@@ -192,7 +192,7 @@ class Source:
                     line = stream.readline(MAX_LINE_BYTES + 1)
                 except (OSError, EOFError, ValueError) as error:
                     raise BadTrace(
-                        self.display, f"after line {number}", f"ends before its end: {error}"
+                        self.display, f"after line {number}", f"is truncated: {error}"
                     ) from error
                 if not line:
                     return
@@ -202,7 +202,7 @@ class Source:
                         self.display,
                         f"line {number}",
                         f"is longer than {MAX_LINE_BYTES >> 20} MiB",
-                        "one event has to stand on one line",
+                        "Each event must be on one line",
                     )
                 if line.strip():
                     yield number, line
@@ -281,7 +281,7 @@ class _Unpacked(io.RawIOBase):
         self._left -= len(found)
         if self._left < 0:
             raise ValueError(
-                f"it unpacks to more than {_MOST_RATIO} times its size; unpack it first"
+                f"it decompresses to more than {_MOST_RATIO} times its size. Try: decompress it first"
             )
         buffer[: len(found)] = found
         return len(found)
@@ -330,7 +330,7 @@ def _decoded(data: bytes, path: str, where: str) -> tuple[Json, bool]:
 
 def _reason(error: Exception) -> str:
     text = str(error)
-    return "it ends too early" if "truncated" in text else text
+    return "it is truncated" if "truncated" in text else text
 
 
 def mended(value: Json) -> Json:
@@ -372,11 +372,14 @@ def _chunks(source: Source) -> Iterator[bytes]:
                 size += len(chunk)
                 if size > MAX_DOCUMENT_BYTES:
                     raise BadTrace(
-                        source.display, "", "is larger than 1 GiB unpacked", "unpack it first"
+                        source.display,
+                        "",
+                        "is larger than 1 GiB decompressed",
+                        "Try: decompress it first",
                     )
                 yield chunk
     except (OSError, EOFError, ValueError) as error:
-        raise BadTrace(source.display, "", f"ends before its end: {error}") from error
+        raise BadTrace(source.display, "", f"is truncated: {error}") from error
 
 
 def decoded(line: bytes) -> Json:

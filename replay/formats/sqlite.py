@@ -22,7 +22,7 @@ NAME = "sqlite"
 TITLE = "SQLite files of Phoenix, MLflow and llm"
 FILES = "phoenix.db, mlflow.db, logs.db"
 FIDELITY = (Level.EXACT, Level.REBUILT, Level.PARTIAL, Level.NONE)
-LACKS = "what the tool's own export lacks"
+LACKS = "whatever the tool's own export leaves out"
 
 _SHOWN = 8
 
@@ -57,9 +57,9 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
             yield batch
         now = path.stat()
         if (now.st_mtime_ns, now.st_size) != (before.st_mtime_ns, before.st_size):
-            tally.problem("file", "was written to while it was read; import it again")
+            tally.problem("file", "was written to while it was read. Try: import it again")
     if not found:
-        raise BadTrace(source.display, "", "contains no run of a model")
+        raise BadTrace(source.display, "", "contains no run with a model call")
 
 
 def _tool(tables: Collection[str]) -> _Tool | None:

@@ -55,7 +55,7 @@ NAME = "tau2"
 TITLE = "tau2-bench results"
 FILES = ".json"
 FIDELITY = (Level.PARTIAL,)
-LACKS = "what stands around the policy in the system prompt; mostly the tools"
+LACKS = "the system prompt around the policy; usually the tools"
 
 _INFO = (rb'"num_trials"\s*:', rb'"(?:user_info|agent_info)"\s*:', rb'"max_steps"\s*:')
 _ALONE = (rb'"task_id"\s*:', rb'"termination_reason"\s*:', rb'"start_time"\s*:')
@@ -88,7 +88,7 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
         for name in raw.keys() - _FIELDS:
             tally.unknown[name] += 1
         if not listed(raw.get("messages")) and listed(raw.get("ticks")):
-            tally.problem(simulation.where, "is a run by voice, recorded as ticks alone")
+            tally.problem(simulation.where, "is a voice run, recorded only as ticks")
             continue
         tally.counts["traces"] += 1
         yield _batch(simulation, setting, source, tally)
@@ -247,7 +247,7 @@ def _plain(raw: Json, source: Source, tally: Tally) -> tuple[Setting, Iterator[S
         return setting, _objects(enumerate(whole["simulations"]), tally)
     if "task_id" in whole and ("messages" in whole or "termination_reason" in whole):
         return Setting(), iter((Simulation(raw=whole, where="simulation"),))
-    raise BadTrace(source.display, "", "contains no list of `simulations` and is none itself")
+    raise BadTrace(source.display, "", "contains no list of `simulations` and is not one")
 
 
 def _setting(info: Json, tasks: Json) -> Setting:
@@ -309,7 +309,7 @@ def _results_file(source: Source, tally: Tally) -> Iterator[Simulation]:
 
 # --- a simulation as spans
 
-POLICY_ALONE = "system prompt known by its policy alone"
+POLICY_ALONE = "of the system prompt, only the policy is recorded"
 TRUNCATED = "the beginning of the conversation was cut to fit the model"
 
 _PARAMS = ("temperature", "top_p", "max_tokens", "reasoning_effort", "seed")
@@ -456,7 +456,7 @@ class SpanBuilder:
                     error=error,
                 )
                 return
-        self._tally.problem(self._where, f"a result of the user's {name!r} answers no call")
+        self._tally.problem(self._where, f"a result of the user's {name!r} belongs to no call")
 
     def _users(self) -> Iterator[AnySpan]:
         if self._did:

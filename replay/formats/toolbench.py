@@ -49,7 +49,7 @@ NAME = "toolbench"
 TITLE = "ToolBench answers"
 FILES = ".json"
 FIDELITY = (Level.REBUILT, Level.PARTIAL, Level.NONE)
-LACKS = "mostly the system prompt; evaluation files cut every message"
+LACKS = "usually the system prompt; evaluation files truncate every message"
 
 _FIELDS = {"query", "available_tools", "answer"}
 _ANSWER = {"method", "total_steps", "final_answer", "answer_details"}
@@ -266,7 +266,7 @@ class SpanBuilder:
         reply = node.reply
         if reply is None:
             self.close()
-            self._tally.problem(f"turn {node.place}", "is no call that can be read")
+            self._tally.problem(f"turn {node.place}", "is not a readable call")
             self._hear({"role": "user", "content": self._words(node)}, node)
             return
         call_id = f"call_{node.place}"

@@ -52,7 +52,7 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
         for record in records(value, "calls", "data"):
             name, trace = word(record.get("id")), word(record.get("trace_id"))
             if name is None or "op_name" not in record:
-                tally.problem(where, "is no call with an id")
+                tally.problem(where, "is not a call with an id")
             elif record.get("deleted_at"):
                 tally.counts["deleted_calls"] += 1
             else:

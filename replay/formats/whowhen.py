@@ -22,7 +22,7 @@ NAME = "whowhen"
 TITLE = "Who&When group chats"
 FILES = ".json"
 FIDELITY = (Level.PARTIAL,)
-LACKS = "what each speaker was shown; the tools"
+LACKS = "the tools; what each speaker was shown"
 
 _FIELDS = {
     "question", "question_ID", "level", "ground_truth", "history", "system_prompt",

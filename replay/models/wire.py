@@ -222,7 +222,7 @@ def declined(reply: Reply, asked: Asked) -> Failed | None:
     An HTTP error is one of this request, of the whole model, or of the moment.
     """
     if reply.broken is not None:
-        error = ModelRefused(f"{asked.model}: {reply.broken}", f"asked at {asked.address}")
+        error = ModelRefused(f"{asked.model}: {reply.broken}", f"requested from {asked.address}")
         return Failed(error, again=True, billed=reply.sent)
     if reply.status == 200:
         return None

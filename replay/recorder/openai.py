@@ -173,10 +173,10 @@ def _finished(choice: dict[str, Any]) -> dict[str, Any]:
     return choice
 
 
-REASONING = "reasoning that was sent back not kept"
-SERVED = "item that a chat message cannot carry not kept"
-REFERENCE = "item that the server kept not known"
-CONVERSATION = "conversation that the server kept not known"
+REASONING = "reasoning that was sent back not recorded"
+SERVED = "item that a chat message cannot hold not recorded"
+REFERENCE = "item stored on the server not recorded"
+CONVERSATION = "conversation stored on the server not recorded"
 
 _RESPONSES_APART = frozenset({"input", "instructions", "model", "tools", "metadata", "user"})
 _RESPONSES_APART |= {"previous_response_id", "conversation"}

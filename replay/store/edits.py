@@ -184,7 +184,7 @@ def _body(edit: Edit) -> str:
     return encode(msgspec.to_builtins(edit)).decode()
 
 
-SKETCHED = "tools sketched from the calls seen"
+SKETCHED = "tools inferred from the calls"
 
 
 class Supplement(Struct, frozen=True, kw_only=True):

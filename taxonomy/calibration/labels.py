@@ -103,7 +103,7 @@ class Scale(Struct, frozen=True, kw_only=True):
 
 
 UNIT_SCALE = Scale()
-SCALE_HINT = "`arc label --from FILE --scale WORST..BEST` takes another scale: -1..1, 1..5"
+SCALE_HINT = "Try: arc label --from FILE --scale -1..1, or 1..5"
 
 
 def read_labels(
@@ -124,10 +124,10 @@ def read_labels(
     if not found:
         first = f": line {unusable[0].line} {unusable[0].why}" if unusable else ""
         names = ", ".join(map(str, files))
-        holds = "holds" if len(files) == 1 else "hold"
+        contain = "contains" if len(files) == 1 else "contain"
         form = 'a label is {"trace": …, "at": …, …}'
         off_scale = bool(unusable) and unusable[0].off_scale
-        raise ArcError(f"{names}: {holds} no label{first}", SCALE_HINT if off_scale else form)
+        raise ArcError(f"{names}: {contain} no label{first}", SCALE_HINT if off_scale else form)
     return tuple(found), tuple(unusable)
 
 
@@ -137,7 +137,7 @@ def _labels(path: Path, name: str | None, scale: Scale) -> Iterator[Label | Unus
         lines = path.read_bytes().splitlines()
     except OSError as error:
         why = (error.strerror or str(error)).lower()
-        raise ArcError(f"{path}: cannot be read: {why}", "name a file of labels") from error
+        raise ArcError(f"{path}: cannot be read: {why}", "Try: another label file") from error
     for number, line in enumerate(lines, 1):
         if line.strip():
             yield structs.replace(_label(line, number, scale), file=name)
@@ -175,14 +175,14 @@ def _label(line: bytes, number: int, scale: Scale) -> Label | Unusable:
         known = msgspec.json.decode(line, type=_Line)
         everything: dict[str, Any] = msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        return Unusable(trace=None, line=number, why=f"is no label: {error}")
+        return Unusable(trace=None, line=number, why=f"is not a label: {error}")
     said = [known.class_] if isinstance(known.class_, str) else known.class_
     classes = None if said is None else [class_named(word) for word in said]
     if said is not None and classes is not None and None in classes:
         word = said[classes.index(None)]
-        return Unusable(trace=known.trace, line=number, why=f"names no class we know: {word!r}")
+        return Unusable(trace=known.trace, line=number, why=f"unknown class: {word!r}")
     if known.score is not None and known.score not in scale:
-        why = f"gives a score of {known.score:g}, which is not within {scale}"
+        why = f"gives a score of {known.score:g}, outside {scale}"
         return Unusable(trace=known.trace, line=number, why=why, off_scale=True)
     wrong = _wrong(known)
     if wrong is not None:
@@ -207,14 +207,12 @@ def _wrong(known: _Line) -> str | None:
     """What a line says that cannot be."""
     at = known.at
     if at is not None and [at.span, at.message, at.step].count(None) != 2:
-        return "names not exactly one of span, message and step"
+        return "needs exactly one of span, message and step"
     unknown = [word for word in known.items or () if item_named(word) is None]
     if unknown:
-        return (
-            f"answers no rubric item we know: {unknown[0]!r} (there are {', '.join(item_names())})"
-        )
+        return f"unknown rubric item {unknown[0]!r} (known: {', '.join(item_names())})"
     if known.items and at is None:
-        return "answers rubric items of a whole run: they are asked of a step"
+        return "has rubric items for a whole run: they apply to a step"
     return None
 
 
@@ -285,7 +283,7 @@ def place(
         steps = _steps(store, row, [label.at for label in own if label.at is not None])
         for label in own:
             if label.at is not None and steps[label.at] is None:
-                unusable.append(_lost(label, f"points at no step: {label.at}"))
+                unusable.append(_lost(label, f"refers to no step: {label.at}"))
             else:
                 step = None if label.at is None else steps[label.at]
                 placed.append(PlacedLabel(label=label, trace=key, step=step))
@@ -308,8 +306,8 @@ def _lost(label: Label, why: str) -> Unusable:
 
 def _which(found: int) -> str:
     if not found:
-        return "names no trace of this database"
-    return f"names {found} traces of this database; an id or #item tells one"
+        return "matches no run of this database"
+    return f"matches {found} runs of this database; an id or #item selects one"
 
 
 # --- scores of others

@@ -117,7 +117,7 @@ class JudgeScoreDetector:
             if score.missing:
                 raise OfflineMiss(
                     f"step {batch[place]}: no stored score of the judge {self.judge.name}",
-                    "--live with a limit (--budget USD) asks for it; --judge demo judges by rule",
+                    "Try: --live --budget 0.50, or --judge demo (by rule)",
                 )
             self._known[batch[place]] = score
 

@@ -107,7 +107,7 @@ def read(body: Mapping[str, Any], abouts: Sequence[str]) -> tuple[Belief, ...] |
     except msgspec.DecodeError:
         return "its answer does not follow the schema"
     if set(found) != set(keys(abouts)):
-        return "its answer leaves a fact out"
+        return "its answer omits a fact"
     return tuple(found[key] for key in keys(abouts))
 
 
@@ -129,7 +129,7 @@ class BeliefDetector:
     calls = 1
 
     def __init__(self, trace: Trace, facts: Sequence[Fact], model: Cached) -> None:
-        self.name = f"belief, asked of {label(model.name)}"
+        self.name = f"belief of {label(model.name)}"
         self.facts = tuple(facts)
         self.model = model
         self._trace = trace

@@ -54,7 +54,7 @@ class RecoverableDetector:
         refused = {plan.step.index: plan.refusal for plan in planned if plan.refusal is not None}
         others = (step.index for step in trace.steps if step.index not in self.steps)
         self.unasked: Mapping[int, str] = {
-            step: refused.get(step, "of another thread than the fix") for step in others
+            step: refused.get(step, "in another thread than the fix") for step in others
         }
 
     def at(self, step: int) -> Answer:
@@ -83,9 +83,9 @@ class RecoverableDetector:
 def _phrase(counts: Arm, found: Sequence[Rollout]) -> str:
     why = next((each.why for each in found if each.bad is None and each.why), "")
     if not counts.n:
-        return f"no run came far enough: {why}"
-    censored = f", {counts.lost} censored" if counts.lost else ""
-    return f"saved {counts.n - counts.bad} of {counts.n}{censored}"
+        return f"no usable run: {why}"
+    censored = f", {counts.lost} unusable" if counts.lost else ""
+    return f"recovered {counts.n - counts.bad} of {counts.n}{censored}"
 
 
 Status: TypeAlias = Literal["confirmed", "refuted", "inconclusive"]

@@ -54,19 +54,19 @@ FEATURES: tuple[Feature, ...] = (
     ),
     Feature(
         name=REPEATS,
-        meaning="a loop begins; a quarter where one call returns nothing new",
+        meaning="a loop begins; one call that returns nothing new counts a quarter",
         guess=1.5,
     ),
     Feature(
         name=BAD_END,
-        meaning="gives up or is truncated; less where a limit ended the run",
+        meaning="gives up or is truncated; counts less where a limit ended the run",
         guess=1.5,
     ),
     Feature(name=OTHER, meaning="any other finding of the rules", guess=1.5),
     Feature(name=FIRST_FINDING, meaning="the earliest finding other than a bad end", guess=1.5),
     Feature(
         name=FIRST_ERROR,
-        meaning="a call or code fails for the first time; a fifth later",
+        meaning="a call or code fails for the first time; later failures count a fifth",
         guess=1.0,
     ),
     Feature(name=ASSUMPTION, meaning="states that it assumes, simulates or makes up", guess=1.0),
@@ -80,7 +80,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature(name=LAST_CHANCE, meaning="the last step that changed something", guess=0.5),
     Feature(
         name=GROWTH,
-        meaning="output or context grows sharply; half: cost, latency",
+        meaning="output or context grows sharply; cost or latency counts half",
         guess=0.5,
     ),
 )

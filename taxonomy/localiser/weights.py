@@ -12,17 +12,17 @@ from __future__ import annotations
 WEIGHTS: dict[str, float] = {
     "unfounded": 2.49,  # 2.50: acts on a value not found in context, or contradicts a result
     "bad call": 2.47,  # 2.50: a malformed call, rejected arguments, or the wrong tool
-    "repeats": 1.50,  # 1.50: a loop begins; a quarter where one call returns nothing new
-    "bad end": 1.53,  # 1.50: gives up or is truncated; less where a limit ended the run
+    "repeats": 1.50,  # 1.50: a loop begins; one call that returns nothing new counts a quarter
+    "bad end": 1.53,  # 1.50: gives up or is truncated; counts less where a limit ended the run
     "other finding": 1.50,  # 1.50: any other finding of the rules
     "first finding": 1.47,  # 1.50: the earliest finding other than a bad end
-    "error": 0.94,  # 1.00: a call or code fails for the first time; a fifth later
+    "error": 0.94,  # 1.00: a call or code fails for the first time; later failures count a fifth
     "assumption": 1.01,  # 1.00: states that it assumes, simulates or makes up
     "new facts": 1.02,  # 1.00: states numbers and names not found in context
     "objection": 1.00,  # 1.00: the user intervened or objected right after
     "first action": 0.59,  # 0.50: the first step that acts: writes code or changes something
     "last chance": 0.50,  # 0.50: the last step that changed something
-    "growth": 0.56,  # 0.50: output or context grows sharply; half: cost, latency
+    "growth": 0.56,  # 0.50: output or context grows sharply; cost or latency counts half
 }
 """By feature: its weight in log odds, then the guess by hand, and what it means."""
 

@@ -198,7 +198,7 @@ def recorded_path(rows: Iterable[StepResult], *, edited: bool) -> RecordedPath:
     for row in sorted(rows, key=lambda row: row.step):
         replies: Sequence[Reply] = row.edited if edited else row.control
         if not replies:
-            why = row.refused or row.edited_refused or row.ended or "it was not asked"
+            why = row.refused or row.edited_refused or row.ended or "not replayed"
             unasked.append((row.step, why))
             continue
         found.append(Answers(step=row.step, actions=tuple(each.action for each in replies)))

@@ -111,9 +111,9 @@ def _constraint(probe: ProbeEntry, trace: Trace, step: int, given: str | None) -
         found = next((each for each in contradictions(trace) if each.step == step), None)
         change = fix_of(trace, found).changes[0] if found is not None else None
         text = change.text if isinstance(change, InjectConstraint) else None
-        by = f"from what the rules found: {found.finding.why}" if found is not None else by
+        by = f"from the finding: {found.finding.why}" if found is not None else by
     if text is None:
-        why = "nothing found at the step says what would have been right: --constraint TEXT does"
+        why = "no finding at the step says what would have been right. Try: --constraint TEXT"
         return Unfit(probe=probe, why=why)
     edit = _edit(trace, step, probe, InjectConstraint(text, step))
     return Preset(probe=probe, step=step, edit=edit, steps=(step,), text=text, by=by)
@@ -123,7 +123,7 @@ def _renamed(probe: ProbeEntry, trace: Trace, step: int) -> Preset | Unfit:
     """Neutral names for every tool the step offers; what the tools say of themselves stays."""
     request = trace.steps[step].ask.request
     if not request.tools:
-        return Unfit(probe=probe, why=f"step {step} offers no tools that were recorded")
+        return Unfit(probe=probe, why=f"the tools of step {step} are not recorded")
     taken = {tool.name for tool in request.tools}
     fresh = (name for at in range(1, 10_000) if (name := f"tool_{at}") not in taken)
     names = dict(zip([tool.name for tool in request.tools], fresh, strict=False))
@@ -131,7 +131,7 @@ def _renamed(probe: ProbeEntry, trace: Trace, step: int) -> Preset | Unfit:
     told = messages.text(request.system) if request.system is not None else ""
     told += "".join(tool.description or "" for tool in request.tools)
     still = sorted(name for name in names if name in told)
-    notices = [f"the prompt still says {', '.join(still)}, names that no tool has now"]
+    notices = [f"the prompt still contains {', '.join(still)}: renamed, no tool has these names"]
     return Preset(
         probe=probe,
         step=step,
@@ -149,7 +149,7 @@ def _summarised(
     own = [each.index for each in trace.steps if each.thread == trace.steps[step].thread]
     text = written.text if written is not None else extract(trace, cut)
     if not text.strip() or cut == own[0]:
-        return Unfit(probe=probe, why=f"nothing came before step {cut} that could be summarised")
+        return Unfit(probe=probe, why=f"there is nothing before step {cut} to summarise")
     return Preset(
         probe=probe,
         step=step,
@@ -186,7 +186,7 @@ def _askable(trace: Trace, made: Preset) -> Preset | Unfit:
         why = f"Cannot replay step {at} with the edit: {decides.edited_refusal}"
         return Unfit(probe=made.probe, why=why)
     if decides.edited.sent.asks_as(decides.control.sent):
-        return Unfit(probe=made.probe, why=f"the edit changes nothing of what step {at} is sent")
+        return Unfit(probe=made.probe, why=f"the edit does not change the request of step {at}")
     return made
 
 
@@ -291,7 +291,7 @@ def request_summary(trace: Trace, step: int, model: Cached) -> str:
     body: dict[str, Any] = model.answer(inquiry(trace, step, model.name), 0).body
     text = content_text(body.get("content")).strip()
     if not text:
-        raise ModelRefused(f"{model.name} wrote no summary", "--summary FILE gives one")
+        raise ModelRefused(f"{model.name} wrote no summary", "Try: --summary FILE")
     return f"{_OPENING}\n{text}"
 
 

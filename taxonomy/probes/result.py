@@ -74,7 +74,7 @@ def outcome(row: StepResult | None, trace: Trace, cut: int | None) -> Decided:
 
 def decided(test: BreakTest | None, anew: int = 0) -> Decided:
     """The result by the answers of both arms that could be judged."""
-    again = f"; {anew} more only make a call again that was made before" if anew else ""
+    again = f"; {anew} more only repeat an earlier call" if anew else ""
     if test is None or not test.control_n or not test.edited_n:
         side = "with" if test is not None and test.control_n else "without"
         why = f"no answer {side} the probe could be judged{again}"
@@ -82,10 +82,12 @@ def decided(test: BreakTest | None, anew: int = 0) -> Decided:
     p = fisher(*test.counts)
     likely = effect_probability(*test.counts)
     counts = (
-        f"the failure shows in {test.edited}/{test.edited_n} with the probe, against"
+        f"failure in {test.edited}/{test.edited_n} with the probe,"
         f" {test.control}/{test.control_n} without{again}"
     )
-    numbers = f"Fisher p = {p:.2g}; that the shares differ by half or more, {likely:.2g}"
+    numbers = (
+        f"Fisher p = {p:.2g}; probability that the shares differ by half or more: {likely:.2g}"
+    )
     left = rate(test.edited, test.edited_n)
     result, note = _reading(test, p, likely, left)
     return Decided(
@@ -116,14 +118,14 @@ def _identity(tool: str, arguments: object) -> str:
 
 def _reading(test: BreakTest, p: float, likely: float, left: Rate) -> tuple[Result, str]:
     if not test.is_controls:
-        return "undecided", ": without it the failure mostly does not show, so nothing can persist"
+        return "undecided", ": without the probe the failure is mostly absent, so it cannot persist"
     if fisher(test.control, test.control_n, 0, test.edited_n) > ALPHA:
-        return "undecided", ": too few samples for either to be told (-k)"
+        return "undecided", ": too few samples (-k) for either result"
     if p <= ALPHA and test.edited * test.control_n < test.control * test.edited_n:
         return "repairs" if left.high < HALF and left.low <= FEW else "partial", ""
     if test.is_edited and likely <= ALPHA:
         return "persists", ""
-    return "undecided", ": more samples may tell (-k)"
+    return "undecided", ": more samples (-k) may decide"
 
 
 def meaning(probe: ProbeEntry, result: Result) -> Meaning | None:

@@ -89,7 +89,7 @@ def _late(diagnosis: Diagnosis, own: Sequence[int], place: int) -> str | None:
     said = f"it broke at step {place + 1} of {len(own)}"
     if right is not None:
         return f"{said}, and its middle third scores {right:.2f}"
-    return f"{said}, and no rule found anything before that"
+    return f"{said}, and there is no finding before it"
 
 
 def unfit(diagnosis: Diagnosis, trace: Trace, step: int) -> str:
@@ -97,7 +97,7 @@ def unfit(diagnosis: Diagnosis, trace: Trace, step: int) -> str:
     own = [each.index for each in trace.steps if each.thread == trace.steps[step].thread]
     shape = diagnosis.shape.value if diagnosis.shape is not None else "unknown"
     return (
-        f"none of the table's symptoms fits: it broke at step {own.index(step) + 1} of {len(own)},"
+        f"no symptom of the table matches: it broke at step {own.index(step) + 1} of {len(own)},"
         f" neither at the start nor late after a right middle; no wrong tool was found there; its"
         f" shape is {shape}"
     )
@@ -138,7 +138,7 @@ PROBES: tuple[ProbeEntry, ...] = (
         key="1",
         symptom=Symptom.WRONG_AT_START,
         candidates=("hallucination", "goal misread"),
-        change="the correct constraint is said explicitly",
+        change="the correct constraint is stated explicitly",
         persists=Meaning(classification="hallucination", intervention="grounding prompt"),
         repairs=Meaning(classification="goal misread", intervention="clarification prompt"),
     ),
@@ -147,7 +147,7 @@ PROBES: tuple[ProbeEntry, ...] = (
         key="2",
         symptom=Symptom.WRONG_LATE,
         candidates=("context loss", "capability gap"),
-        change="a fresh prompt with a summary of the middle, the failing tail asked again",
+        change="a fresh prompt with a summary of the middle; the failing end is run again",
         persists=Meaning(
             classification="capability gap", intervention="curriculum or model upgrade"
         ),
@@ -169,7 +169,7 @@ PROBES: tuple[ProbeEntry, ...] = (
         key="4",
         symptom=Symptom.DECLINE,
         candidates=("accumulated context", "capability gradient"),
-        change="a fresh summary at the midpoint, asked again from there",
+        change="a fresh summary at the midpoint; run again from there",
         persists=Meaning(classification="capability gradient", intervention="decompose the task"),
         repairs=Meaning(classification="accumulated context", intervention="periodic summaries"),
     ),

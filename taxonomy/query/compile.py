@@ -246,8 +246,8 @@ def compares(asked: Asks, *operators: str) -> None:
 def _no_field(name: str) -> str:
     """The hint for an unknown field: there are too many to list them."""
     close = get_close_matches(name, BY_NAME, n=1)
-    fields = f"did you mean {close[0]!r}?" if close else "`arc help query` lists the fields."
-    return f"{fields} To search messages, put the text in quotes."
+    search = "To search messages, put the text in quotes."
+    return f"did you mean {close[0]!r}? {search}" if close else f"{search} Try: arc help query"
 
 
 def near(word: str, known: Iterable[str]) -> str:

@@ -48,8 +48,8 @@ _KINDS = {
     "interrupt": "interrupted",
     "interrupted": "interrupted",
     "rejected": "a call rejected",
-    "rewind": "taken back",
-    "regenerated": "asked again",
+    "rewind": "rewound",
+    "regenerated": "regenerated",
     "abandoned": "abandoned",
 }
 """A source's word for what happened, and ours for a run in which it did."""

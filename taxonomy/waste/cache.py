@@ -184,7 +184,7 @@ def _system(old: Message | None, new: Message | None) -> Iterator[Cause]:
         come = next((date for date in dates[1] if date not in dates[0]), "none")
         detail = f"only its date: {gone} became {come}"
     elif _DIGITS.sub("0", was) == _DIGITS.sub("0", now):
-        detail = f"only figures: {_difference(was, now)}"
+        detail = f"only numbers: {_difference(was, now)}"
     else:
         detail = _difference(was, now)
     yield Cause(kind=Kind.SYSTEM, detail=detail)
@@ -214,10 +214,10 @@ def _messages(old: list[Message], new: list[Message]) -> Iterator[Cause]:
         return
     gone = old[shared:]
     if shared == len(new):
-        detail = f"its last {len(gone)} of {len(old)} messages were taken off"
+        detail = f"its last {len(gone)} of {len(old)} messages were removed"
         yield Cause(kind=Kind.REWRITTEN, detail=detail)
     elif _holds(new[shared:], gone):
-        detail = f"something was put in before message {shared} ({old[shared].role})"
+        detail = f"inserted before message {shared} ({old[shared].role})"
         yield Cause(kind=Kind.MESSAGE, detail=detail)
     elif len(new) >= len(old):
         pairs = zip(old, new, strict=False)
@@ -290,7 +290,9 @@ def _pause(before: Sequence[Step], later: Step) -> Iterator[Cause]:
     life, waited = _life_ns(before), later.ask.start_ns - ended
     if waited > life:
         minutes = f"{waited / 60e9:.0f} min after step {before[-1].index}"
-        yield Cause(kind=Kind.PAUSE, detail=f"{minutes}; a prefix is kept {life / 60e9:.0f} min")
+        yield Cause(
+            kind=Kind.PAUSE, detail=f"{minutes}; a prefix stays cached {life / 60e9:.0f} min"
+        )
 
 
 def _life_ns(before: Sequence[Step]) -> int:
@@ -304,7 +306,7 @@ def _life_ns(before: Sequence[Step]) -> int:
 def _small(later: Step) -> Iterator[Cause]:
     size = later.ask.usage.input_tokens if later.ask.usage is not None else None
     if size is not None and size < FLOOR_TOKENS:
-        detail = f"{size} tokens; providers keep few under {FLOOR_TOKENS}"
+        detail = f"{size} tokens; providers rarely cache under {FLOOR_TOKENS}"
         yield Cause(kind=Kind.SMALL, detail=detail)
 
 
@@ -320,7 +322,7 @@ def _not_known(earlier: Step, later: Step) -> str:
         )
         if absent
     ]
-    said = "nothing that was recorded differs"
+    said = "no recorded difference"
     if missing:
         return f"{said}; not recorded: {', '.join(missing)}"
     if any(ask.fidelity.level is not Level.EXACT for ask in asks):

@@ -114,7 +114,7 @@ def test_what_does_not_go_together_is_said(db: Path, words: tuple[str, ...], sai
 
 
 def test_a_judge_is_asked_of_each_step_once_and_foreseen(db: Path, api: MessagesApi) -> None:
-    with pytest.raises(ModelRefused, match="a judge must be named"):
+    with pytest.raises(ModelRefused, match="no judge given"):
         steps(db, TOUR, "--model", MODEL)
     with pytest.raises(OfflineMiss, match="step 0: no stored score of the judge gpt-judge"):
         steps(db, TOUR, "--model", MODEL, *JUDGED)

@@ -263,7 +263,7 @@ def test_why_the_runs_told_nothing_is_said_in_full_and_where_a_stub_helps(
     result = run(db, TOUR, "--detector", "recoverable", *saved, "--confirm")
     assert result.return_value == 1
     assert (
-        "From steps 0, 1, 2, 3, 4: no run came far enough: No recorded result for get_order("
+        "From steps 0, 1, 2, 3, 4: no usable run: No recorded result for get_order("
         'order_id="1039"): never recorded with these arguments.'
     ) in result.stdout
     assert "No step found, so nothing to confirm." in result.stdout

@@ -118,7 +118,7 @@ class TestLabels:
         assert {each["trace"] for each in view["unusable"]} == {None, "traces/absent.jsonl"}
         text = run(calibrate, "--db", db, "--labels", labels).stdout
         assert f"{view['read'] - 2} of {view['read']} labels match a run" in text
-        assert "traces/absent.jsonl names no trace of this database" in text
+        assert "traces/absent.jsonl matches no run of this database" in text
 
     def test_the_text_says_what_each_figure_rests_on(self, db: Path, labels: Path) -> None:
         text = run(calibrate, "--db", db, "--labels", labels).stdout
@@ -395,7 +395,7 @@ class TestJudges:
         assert view["parts"][0]["figures"]["runs"] == 2
         assert view["parts"][0]["strengths"] == {"weak": 1}
         text = run(calibrate, "--db", db, "--labels", first, "--labels", second).stdout
-        assert "left out: two.jsonl line 1: is no label" in text
+        assert "left out: two.jsonl line 1: is not a label" in text
         assert "2 labels on 2 runs (1 weak)" in text
 
     def test_when_the_verdict_expires_the_rules_look_again(self, db: Path, tmp_path: Path) -> None:
@@ -427,7 +427,7 @@ class TestOtherQuestions:
         assert not path.exists()
 
     def test_two_questions_at_once_are_refused(self, db: Path) -> None:
-        with pytest.raises(click.UsageError, match="give one of"):
+        with pytest.raises(click.UsageError, match="cannot be combined"):
             run(calibrate, "--db", db, "--audit", "--noise")
 
 

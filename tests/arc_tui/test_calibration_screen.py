@@ -316,7 +316,7 @@ def test_labels_that_point_nowhere_are_told_with_their_reasons(db: Path, tmp_pat
     state = state_of(db, other)
     assert sentence(state, None) == "None of the 1 label of other.jsonl matches a run here."
     said = page(missing_page(state, 80, str))
-    assert "where names no trace of this database" in said
+    assert "where matches no run of this database" in said
     assert "\x1b" not in said
 
 

@@ -126,6 +126,7 @@ def _anywhere(text: str, folder: Path) -> str:
     """Without what differs from one machine, or one day, to another."""
     for place, name in ((fixtures(), "FIXTURES"), (folder, "FOLDER"), (Path.home(), "HOME")):
         text = text.replace(str(place), name)
+    text = re.sub(r"(?m)^20\d\d-\d\d-\d\d (?=\|)", "TODAY ", text)  # of the log of probes
     return re.sub(r'("\w+_ns": )1[78]\d{17}', r"\1NOW", text)
 
 

@@ -142,7 +142,7 @@ def test_a_key_file_opens_it_too(db: Path, tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("key", "said"),
     [
-        (None, "is encrypted, and there is no terminal to ask for its key"),
+        (None, "is encrypted, and there is no terminal to read its key from"),
         ("a wrong key", "the key in ARC_DB_KEY does not decrypt it"),
     ],
 )

@@ -338,7 +338,7 @@ class TestEmpty:
             assert "open files, agent sessions or the demo" in text(pilot.app)
             matches_golden(pilot.app, f"screen_empty_runs_{size[0]}x{size[1]}")
             for name, next_step in (
-                ("runs.failures", "esc               goes back: T there walks"),
+                ("runs.failures", "esc               goes back; T there reviews"),
                 ("runs.calibration", "o                      read a file of labels"),
                 ("runs.queue", "Q offers runs tagged by others"),
                 ("runs.blind", "T offers untagged runs"),
@@ -368,7 +368,7 @@ async def test_what_is_said_of_a_key_follows_the_keys_that_were_set(
         await pilot.press("escape")
         assert "f6   open files" in text(pilot.app)
         await by_key(pilot, "runs.failures")
-        assert "f11               goes back: f12 there walks" in text(pilot.app)
+        assert "f11               goes back; f12 there reviews" in text(pilot.app)
     async with at(demo, (), LARGE, using) as pilot:
         await by_key(pilot, "runs.queue")
         assert "f9 skip" in text(pilot.app)

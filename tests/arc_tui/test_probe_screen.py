@@ -113,7 +113,7 @@ async def test_the_probes_of_a_step_look_like_this(
     async with opened(db, ids[START], 0, size=size) as (pilot, _):
         matches_golden(pilot.app, f"probes_{size[0]}x{size[1]}")
         await press(pilot, "j")
-        assert "nothing came before step 0 that could be summarised" in drawn(pilot.app)
+        assert "there is nothing before step 0 to summarise" in drawn(pilot.app)
 
 
 async def test_each_says_what_it_changes_and_what_it_would_ask_and_names_no_cause(

@@ -99,7 +99,7 @@ def test_a_run_without_a_break_offers_nothing(db: Path) -> None:
     assert result.return_value == 0
     assert "no break candidate (--step N sets the step)" in result.stdout
     assert run(db, UNBROKEN, "--step", "3").return_value == 0
-    assert "none of the table's symptoms fits" in run(db, UNBROKEN, "--step", "3").stdout
+    assert "no symptom of the table matches" in run(db, UNBROKEN, "--step", "3").stdout
 
 
 def test_the_list_of_a_run_whose_model_is_not_known_says_how_to_name_one(tmp_path: Path) -> None:
@@ -145,9 +145,9 @@ def test_a_probe_names_the_cause_once_its_samples_tell(db: Path) -> None:
     assert result.return_value == 0
     assert result.stdout.splitlines()[0] == (
         "Likely cause: goal misread, not hallucination. The failure is fixed with the probe (the"
-        " correct constraint is said explicitly). Try: clarification prompt."
+        " correct constraint is stated explicitly). Try: clarification prompt."
     )
-    assert "0/8 with the probe, against 8/8 without" in result.stdout
+    assert "0/8 with the probe, 8/8 without" in result.stdout
     line = next(each for each in result.stdout.splitlines() if " | " in each)
     assert line.split(" | ")[1:] == [
         "refund",
@@ -175,7 +175,7 @@ def test_one_sample_is_no_result(db: Path) -> None:
 def test_an_answer_that_begins_anew_repairs_nothing(db: Path) -> None:
     view = as_json(db, LATE, "--probe", "summary")
     assert (view["result"], view["classification"]) == ("undecided", None)
-    assert "8 more only make a call again that was made before" in view["why"]
+    assert "8 more only repeat an earlier call" in view["why"]
     assert [row["step"] for row in view["rows"]] == [4, 5, 6, 7]
 
 
@@ -233,7 +233,7 @@ def test_the_same_again_asks_nothing_and_keeps_one_line(db: Path) -> None:
         ((START, "--probe", "rename", "--constraint", "x"), click.UsageError, "not rename"),
         ((START, "--probe", "constraint", "--summary", "ask"), click.UsageError, "not constraint"),
         ((START, "--estimate"), click.UsageError, "needs --probe"),
-        ((START, "--probe", "summary"), BadEdit, "nothing came before step 0"),
+        ((START, "--probe", "summary"), BadEdit, "there is nothing before step 0"),
         ((UNBROKEN, "--probe", "summary"), NotFound, "break"),
         ((START, "--step", "99"), NotFound, "step"),
         ((LATE, "--probe", "summary", "--summary", "ask"), ModelRefused, "no summary"),
@@ -343,5 +343,5 @@ class TestPartly:
         assert "Neither hallucination nor goal misread alone" in view["sentence"]
         result = run(db, *asked)
         assert result.return_value == 1
-        assert "3/8 with the probe, against 8/8 without" in result.stdout
+        assert "3/8 with the probe, 8/8 without" in result.stdout
         assert " | partial | – | –" in result.stdout

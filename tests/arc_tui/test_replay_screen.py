@@ -770,7 +770,7 @@ def test_an_editor_that_fails_or_is_absent_changes_nothing(tmp_path: Path) -> No
 async def test_a_terminal_that_cannot_be_lent_says_so(db: Path) -> None:
     async with opened(db) as (pilot, _):
         await pilot.press("f4")
-        assert "This terminal cannot be lent to an editor." in rows(pilot.app)[0]
+        assert "No editor can be opened from here." in rows(pilot.app)[0]
 
 
 LIMITS = [

@@ -188,8 +188,8 @@ def test_scores_of_runs_that_are_not_here_are_left_out_with_the_reason(
     lost = ("absent.json", {"step": 0}, 0.0, "strict")
     said = arc(db, "label", "--from", rows(tmp_path / "scores.jsonl", lost, *SCORES))
     assert said.stdout == "strict: 8 steps of 2 runs scored\n"
-    assert said.stderr == "1 label left out: line 1 names no trace of this database\n"
-    reason = "no score matches a step of this database: line 1 names no trace of this database"
+    assert said.stderr == "1 label left out: line 1 matches no run of this database\n"
+    reason = "no score matches a step of this database: line 1 matches no run of this database"
     with pytest.raises(ArcError, match=reason):
         arc(db, "label", "--from", rows(tmp_path / "scores.jsonl", lost))
 

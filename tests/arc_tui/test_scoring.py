@@ -117,7 +117,7 @@ def test_nothing_is_asked_without_live_and_a_limit(api: MessagesApi, db: Path) -
 
 
 def test_a_judge_must_be_named(db: Path) -> None:
-    with pytest.raises(ModelRefused, match="a judge must be named"):
+    with pytest.raises(ModelRefused, match="no judge given"):
         run(db, "last")
 
 

@@ -47,7 +47,9 @@ def test_tasks_held_out_are_named_and_then_out_of_sight(db: Path) -> None:
     assert len(names) == 2
     assert "2 of 10 tasks held out (no label 2 of 10)" in result.stderr
     out = run(db).stdout
-    assert "2 held-out tasks (4 runs) hidden but for the gap (--include-held-out shows)" in out
+    assert (
+        "2 held-out tasks (4 runs) hidden except for the gap (--include-held-out shows them)" in out
+    )
     assert shown(db)["passed"][2] == "16 runs"
     gap = shown(db)["held-out gap"]
     assert "8 against 2 tasks" in gap

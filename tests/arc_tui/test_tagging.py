@@ -125,7 +125,7 @@ class TestQueue:
 
     def test_one_question_at_a_time(self, db: Path) -> None:
         for words in (("--clean", "--agreement"), ("--agreement", "loop")):
-            with pytest.raises(click.UsageError, match="give one of"):
+            with pytest.raises(click.UsageError, match="cannot be combined"):
                 run(db, TAG, "list", *words)
         with pytest.raises(click.UsageError, match="needs --agreement"):
             run(db, TAG, "list", "--blind")

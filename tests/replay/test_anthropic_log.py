@@ -470,7 +470,7 @@ def test_a_stream_that_breaks_off_keeps_what_came(tmp_path: Path) -> None:
     body = {"body_raw": sse(said, upto=7)}
     batch = only(tmp_path, http(request(user("hi")), body))
     (span,), (tool,) = models(batch), tools(batch)
-    assert (span.status, span.error) == ("error", "the answer breaks off")
+    assert (span.status, span.error) == ("error", "response truncated")
     assert span.response.message is not None
     assert text(span.response.message) == "Let me"
     assert tool.arguments == '{"c'

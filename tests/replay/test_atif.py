@@ -459,7 +459,7 @@ def test_a_sub_agent_s_file_is_read_from_the_same_folder_only(write: Write) -> N
     assert part_of(child) == main
     main = write(user("do"), sent(trajectory_path="../../etc/passwd"))
     assert [problem.why for problem in read(main)[1].problems] == [
-        "../../etc/passwd is not beside the file"
+        "../../etc/passwd is not in the folder of the file"
     ]
     assert part_of(child) is None
 
@@ -514,7 +514,9 @@ def test_a_continuation_goes_on_in_the_same_trace(write: Write) -> None:
 
 def test_a_continuation_that_is_not_there_is_a_problem(write: Write) -> None:
     _, tally = read(write(user("do"), agent("one"), continued_trajectory_ref="gone.json"))
-    assert [problem.why for problem in tally.problems] == ["gone.json is not beside the file"]
+    assert [problem.why for problem in tally.problems] == [
+        "gone.json is not in the folder of the file"
+    ]
 
 
 def test_calls_after_a_summary_by_sub_agents_say_what_is_not_known(write: Write) -> None:

@@ -52,8 +52,8 @@ def test_a_file_that_unpacks_to_more_than_it_may_is_read_no_further(
     source = Source(path)
     read, said = counted(source)
     assert read <= most_unpacked(path.stat().st_size)
-    assert "unpacks to more than 500 times its size" in said
-    with pytest.raises(BadTrace, match="unpacks to more"):
+    assert "decompresses to more than 500 times its size" in said
+    with pytest.raises(BadTrace, match="decompresses to more"):
         source.read()
 
 
@@ -81,7 +81,7 @@ def test_a_packed_bomb_inside_a_packed_bomb_is_no_run(tmp_path: Path) -> None:
 
 
 def test_a_message_that_unpacks_to_more_than_it_may_is_broken() -> None:
-    with pytest.raises(Broken, match="unpacks to more"):
+    with pytest.raises(Broken, match="decompresses to more"):
         protobuf._decompressed(zstd.compress(b"\0" * (8 << 20)))
 
 
@@ -99,7 +99,7 @@ def test_a_member_packed_smaller_than_any_run_is_not_unpacked(tmp_path: Path) ->
     batches, tally = read_log(write_eval(tmp_path, members, method=8))
     assert len(batches) == 1
     assert [each.where for each in tally.problems] == ["samples/a_epoch_1.json"]
-    assert "packed smaller than any run is" in tally.problems[0].why
+    assert "compressed more than any run is" in tally.problems[0].why
 
 
 def test_members_that_share_their_bytes_are_refused(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_a_name_that_stands_twice_is_told(tmp_path: Path) -> None:
         opened.writestr("samples/a_epoch_1.json", json.dumps(sample([])))
     batches, tally = read_log(path)
     assert len(batches) == 1
-    assert tally.problems[0].why == "holds 1 names more than once; the last counts"
+    assert tally.problems[0].why == "contains 1 names more than once; the last is used"
 
 
 @pytest.mark.parametrize(

@@ -653,7 +653,7 @@ def test_history_that_a_sidechain_repeats_is_context_and_no_calls_of_its_own(
     assert [span.id for span in models(batch)] == ["m1", "m2", "n1"]
     assert shown(models(batch)[2]) == ["go", "", "zero", "fork"]
     assert len(tools(batch)) == 2
-    assert [problem.why for problem in tally.problems if "answers no call" in problem.why] == []
+    assert [problem.why for problem in tally.problems if "belongs to no call" in problem.why] == []
 
 
 def test_an_agent_nobody_sent_hangs_off_the_root_and_is_told(tmp_path: Path) -> None:

@@ -268,7 +268,7 @@ def test_under_a_kill_file_nothing_is_asked(
     with pytest.raises(Stopped, match="ARC_KILL"):
         list(claude.complete_all(MANY))
     assert api.asked == 0
-    monkeypatch.setenv("ARC_KILL", str(tmp_path / "not there"))
+    monkeypatch.setenv("ARC_KILL", str(tmp_path / "does not exist"))
     assert claude.complete(BODY, 0)["type"] == "message"
 
 

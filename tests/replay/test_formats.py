@@ -87,7 +87,7 @@ def test_a_chat_is_one_call_an_answer_and_results_find_their_calls(tmp_path: Pat
     assert [call.asked_by for call in tools] == [models[0].id, models[0].id, None]
     assert tools[2].extra == {"orphan": "result"}
     assert one.header.title == "Where is order 7?"
-    assert tally.problems[0].why == "a result of 'z' answers no call"
+    assert tally.problems[0].why == "a result of 'z' belongs to no call"
 
 
 def test_a_file_may_hold_several_chats_in_a_list_or_one_a_line(tmp_path: Path) -> None:
@@ -198,7 +198,7 @@ def test_compressed_files_and_standard_names_do_not_matter(tmp_path: Path) -> No
         (b"\x00\x01\x02\x03" * 50, "is binary"),
         (b"hello there", "not in a known format"),
         (b'{"a": 1}', "not in a known format"),
-        (json.dumps(CHAT).encode()[:-40], "ends too early"),
+        (json.dumps(CHAT).encode()[:-40], "it is truncated"),
         (gzip.compress(json.dumps(CHAT).encode() * 200)[:-30], "ends before its end|decompressed"),
     ],
 )

@@ -136,7 +136,7 @@ def test_a_query_takes_no_more_steps_than_the_file_is_worth(
     monkeypatch.setattr(database, "_FREE_STEPS", 20_000)
     monkeypatch.setattr(database, "_STEPS_A_BYTE", 0)
     monkeypatch.setattr(database, "_STEPS_AT_ONCE", 1000)
-    why = "table t: takes more work than a file of its size is worth"
+    why = "table t: needs far more work than a file of this size should"
     with opened(path, "x") as found, pytest.raises(BadTrace, match=why):
         list(chain.from_iterable(found.rows("t", ["a"], a=-1) for _ in range(100)))
 

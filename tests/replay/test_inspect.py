@@ -623,9 +623,7 @@ def test_a_log_without_a_header_still_gives_its_samples(tmp_path: Path) -> None:
 def test_a_log_of_no_samples_is_no_error(tmp_path: Path, make: Any) -> None:
     batches, tally = load(make(tmp_path))
     assert batches == []
-    assert [(each.where, each.why) for each in tally.problems] == [
-        ("samples", "the log holds none")
-    ]
+    assert [(each.where, each.why) for each in tally.problems] == [("samples", "none in the log")]
 
 
 def test_a_broken_sample_is_named_and_the_others_are_read(tmp_path: Path) -> None:
@@ -662,7 +660,7 @@ def test_a_member_that_would_fill_the_memory_is_refused(tmp_path: Path) -> None:
     batches, tally = load(path)
     assert len(batches) == 1
     assert [(each.where, each.why) for each in tally.problems] == [
-        ("samples/a.json", "is larger than 1 GiB when unpacked")
+        ("samples/a.json", "is larger than 1 GiB decompressed")
     ]
 
 

@@ -72,7 +72,7 @@ def test_a_log_that_lost_its_end_gives_the_samples_that_are_whole(
     assert [batch.header.item for batch in batches] == ["s/1", "s/2"]
     assert batches[0].header.agent == "demo"
     assert [(each.where, each.why) for each in tally.problems] == [
-        ("the zip", "has lost its end; 3 whole members are read")
+        ("the zip", "is truncated; its 3 complete members are read")
     ]
 
 
@@ -191,7 +191,7 @@ def test_chunks_that_are_too_much_together_are_refused(tmp_path: Path) -> None:
     path.write_bytes(data)
     batches, tally = load(path)
     assert len(batches) == 1
-    assert [each.why for each in tally.problems] == ["is larger than 1 GiB when unpacked"]
+    assert [each.why for each in tally.problems] == ["is larger than 1 GiB decompressed"]
 
 
 # --- JSON that is odd
@@ -395,7 +395,7 @@ def test_a_real_log_cut_in_half_gives_the_samples_before_the_cut(tmp_path: Path)
     batches, tally = load(path)
     assert 0 < len(batches) < 15
     assert all(batch.header.outcome.by for batch in batches)
-    assert "has lost its end" in tally.problems[0].why
+    assert "is truncated" in tally.problems[0].why
 
 
 # --- what the check said

@@ -212,7 +212,7 @@ def test_a_table_of_traces_gives_what_a_trace_says_of_itself(tmp_path: Path) -> 
 
 def test_a_json_that_holds_no_trace_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path / "x.json", {"traceId": 7, "observations": {}})
-    with pytest.raises(BadTrace, match="no trace"):
+    with pytest.raises(BadTrace, match="neither a trace"):
         list(load(Source(path), Tally(), format=langfuse))
 
 

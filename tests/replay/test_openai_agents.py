@@ -118,7 +118,7 @@ def test_a_line_of_neither_is_named_and_a_file_of_none_is_refused(tmp_path: Path
     _, tally = read(written(tmp_path / "x.jsonl", *LINES, {"object": "x"}), openai_agents)
     assert [problem.where for problem in tally.problems] == ["line 10"]
     path = written(tmp_path / "y.jsonl", {"object": "trace.span"}, TOOL)
-    with pytest.raises(BadTrace, match="no trace"):
+    with pytest.raises(BadTrace, match="neither a trace"):
         list(load(Source(path), Tally(), format=openai_agents))
 
 

@@ -297,7 +297,7 @@ def test_an_error_that_answers_no_call_is_kept_and_named(tmp_path: Path) -> None
     orphan = tools(batch)[-1]
     assert (orphan.name, orphan.error) == ("terminal", "No such tool.")
     assert orphan.extra == {"orphan": "result"}
-    assert [problem.why for problem in tally.problems] == ["a result of 't3' answers no call"]
+    assert [problem.why for problem in tally.problems] == ["a result of 't3' belongs to no call"]
 
 
 def test_a_list_of_events_is_a_run(tmp_path: Path) -> None:

@@ -151,9 +151,9 @@ def test_metrics_alone_and_records_of_no_agent_are_said_to_be_nothing(tmp_path: 
     assert not otlp.sniff(Head(name="m.json", data=metrics))
     path = tmp_path / "x.jsonl"
     path.write_text(json.dumps(logs(record("browser.page_view", {}))) + "\n")
-    with pytest.raises(BadTrace, match="none that tells of a model call"):
+    with pytest.raises(BadTrace, match="none of a model call"):
         read(path)
-    with pytest.raises(BadTrace, match="holds 1 spans and none of a model"):
+    with pytest.raises(BadTrace, match="holds 1 spans, none of a model"):
         written(path, spans(span("http", 1)))
 
 
@@ -220,10 +220,10 @@ def test_a_document_that_breaks_off_keeps_the_spans_before(tmp_path: Path) -> No
     (batch,), tally = read(path)
     assert len(batch.spans) == 3
     assert [(each.where, each.why) for each in tally.problems] == [
-        ("after 3 records", "is not JSON: it ends too early")
+        ("after 3 records", "is not JSON: it is truncated")
     ]
     path.write_text(text[: text.index('"agent"')])
-    with pytest.raises(BadTrace, match="ends too early"):
+    with pytest.raises(BadTrace, match="it is truncated"):
         read(path)
 
 
@@ -244,12 +244,12 @@ def test_fields_the_protocol_does_not_have_are_counted_and_cost_nothing_else(
 @pytest.mark.parametrize(
     ("value", "why"),
     [
-        ({**RUN, "name": 5}, "is not as OTLP says: .*name"),
-        ({**RUN, "attributes": {"a": 1}}, "is not as OTLP says: .*attributes"),
+        ({**RUN, "name": 5}, "is not valid OTLP: .*name"),
+        ({**RUN, "attributes": {"a": 1}}, "is not valid OTLP: .*attributes"),
         ({**RUN, "attributes": [{"key": "x", "value": {"arrayValue": 5}}]}, "arrayValue"),
         ({**RUN, "spanId": ""}, "a span has no id"),
         ({**RUN, "traceId": None}, "a span has no id"),
-        (7, "is not as OTLP says"),
+        (7, "is not valid OTLP"),
     ],
 )
 def test_a_span_of_another_shape_is_a_problem_and_the_others_are_read(
@@ -486,7 +486,7 @@ def test_a_message_that_grows_without_end_is_refused(tmp_path: Path) -> None:
     path.write_bytes(big(zstd.compress(binary()), bomb))
     (batch,), tally = read(path)
     assert len(batch.spans) == 1
-    assert "unpacks to more than 1000 times its size" in tally.problems[0].why
+    assert "decompresses to more than 1000 times its size" in tally.problems[0].why
 
 
 @given(

@@ -158,7 +158,7 @@ def test_without_duckdb_it_says_what_to_install(
     path.write_bytes(tables.MAGIC + b"context.trace_id")
     with pytest.raises(BadTrace, match="duckdb is not installed") as caught:
         read(path)
-    assert caught.value.hint == "pip install 'arc-tui[parquet]'"
+    assert caught.value.hint == "Try: pip install 'arc-tui[parquet]'"
 
 
 def test_a_small_table_of_something_else_is_left_to_others() -> None:

@@ -470,7 +470,7 @@ def test_responses_are_told_as_chat_messages_and_what_those_cannot_carry_is_said
     assert len({step.thread for step in trace.steps}) == 1
     assert (first.fidelity.level, second.fidelity.level) == (Level.EXACT, Level.REBUILT)
     assert second.fidelity.reasons == (
-        ("reasoning that was sent back not kept",) if kept == "sent back" else ()
+        ("reasoning that was sent back not recorded",) if kept == "sent back" else ()
     )
     assert second.request.context is not None
     told = second.request.context.messages()

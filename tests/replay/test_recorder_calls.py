@@ -176,7 +176,7 @@ def test_an_item_that_an_answer_brought_may_be_named_later() -> None:
     assert known.request.context is not None
     roles = [each.role for each in known.request.context.messages()]
     assert (roles, known.fidelity.level) == (["user", "assistant", "user"], Level.EXACT)
-    assert unknown.fidelity.reasons == ("item that the server kept not known",)
+    assert unknown.fidelity.reasons == ("item stored on the server not recorded",)
 
 
 # --- bodies that are packed

@@ -75,7 +75,7 @@ def test_a_database_of_another_program_is_told_so(tmp_path: Path) -> None:
 
 
 def test_a_database_without_runs_says_so(tmp_path: Path) -> None:
-    with pytest.raises(BadTrace, match="contains no run of a model"):
+    with pytest.raises(BadTrace, match="contains no run with a model call"):
         read(made(tmp_path / "phoenix.db", PHOENIX))
 
 
@@ -152,7 +152,7 @@ def test_a_file_that_was_written_while_it_was_read_is_to_be_read_again(tmp_path:
         writer.execute("CREATE TABLE later (id INTEGER)")
     assert list(reading) == []
     assert [problem.why for problem in tally.problems] == [
-        "was written to while it was read; import it again"
+        "was written to while it was read. Try: import it again"
     ]
 
 

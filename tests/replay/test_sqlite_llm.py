@@ -162,7 +162,7 @@ def test_the_table_of_the_first_versions_is_reported(tmp_path: Path) -> None:
     rows = [response("r1", 1, prompt="Hi", response="Hello."), ("logs", {"prompt": "x"})]
     _, tally = read(made(tmp_path / "logs.db", schema, rows))
     assert [problem.why for problem in tally.problems] == [
-        "1 answers of llm before 0.5 are not read"
+        "1 responses of llm before 0.5 are not read"
     ]
 
 

@@ -236,6 +236,6 @@ def test_spans_of_mlflow_2_had_other_names_for_their_fields() -> None:
 def test_a_database_whose_spans_are_all_elsewhere_says_so(tmp_path: Path) -> None:
     path = made(tmp_path / "x.db", MLFLOW, [tracked()])
     tally = Tally()
-    with pytest.raises(BadTrace, match="contains no run of a model"):
+    with pytest.raises(BadTrace, match="contains no run with a model call"):
         list(load(Source(path), tally, format=sqlite))
     assert "not in the database but at its artifacts" in tally.problems[0].why

@@ -214,7 +214,7 @@ def test_text_that_is_no_plain_data_is_none(text: str) -> None:
 
 def test_a_tool_turn_that_cannot_be_read_is_told_and_heard(tmp_path: Path) -> None:
     batch, tally = answered(tmp_path, turn("tool", "garbled", ends("give_answer")))
-    assert [problem.why for problem in tally.problems] == ["is no call that can be read"]
+    assert [problem.why for problem in tally.problems] == ["is not a readable call"]
     assert [call.name for call in tools(batch)] == ["Finish"]
 
 

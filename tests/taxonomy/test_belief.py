@@ -210,7 +210,7 @@ def test_an_answer_is_kept_and_asked_for_once(store: Store) -> None:
     ("said", "phrase"),
     [
         ("I think it was 8150.", "does not follow the schema"),
-        ("{}", "leaves a fact out"),
+        ("{}", "omits a fact"),
         ('{"fact_1": {"known": "yes", "value": 8150, "from": ""}}', "does not follow the schema"),
         ('{"fact_1": {"known": false, "value": "", "from": ""}}', "says that it does not know"),
     ],

@@ -148,7 +148,7 @@ def test_a_date_in_the_system_prompt_is_recognised() -> None:
 def test_a_counter_in_the_system_prompt_is_recognised() -> None:
     run = paid(PARTS, [*WARM[:2], COLD], system="Turn 7 of 9.")
     run = with_request(run, 2, system=system("Turn 8 of 9."))
-    assert causes(run)[0].detail == "only figures: “7 of 9.” became “8 of 9.”"
+    assert causes(run)[0].detail == "only numbers: “7 of 9.” became “8 of 9.”"
 
 
 def test_other_words_in_the_system_prompt_are_quoted() -> None:
@@ -181,7 +181,7 @@ def test_a_message_put_in_between_is_seen() -> None:
     messages = conversation(run, 2)
     messages.insert(1, user("By the way."))
     assert causes(asked_with(run, messages)) == (
-        Cause(kind=Kind.MESSAGE, detail="something was put in before message 1 (assistant)"),
+        Cause(kind=Kind.MESSAGE, detail="inserted before message 1 (assistant)"),
     )
 
 
@@ -198,7 +198,7 @@ def test_a_compaction_is_a_rewritten_conversation() -> None:
 
 def test_a_rewind_takes_messages_off() -> None:
     run = asked_with(house(), conversation(house(), 2)[:1])
-    assert causes(run)[0].detail == "its last 2 of 3 messages were taken off"
+    assert causes(run)[0].detail == "its last 2 of 3 messages were removed"
 
 
 def test_a_cache_mark_or_a_block_around_a_text_changes_nothing() -> None:
@@ -223,7 +223,7 @@ def test_another_model_has_another_cache() -> None:
 
 def test_a_pause_longer_than_a_prefix_is_kept() -> None:
     assert causes(waited(house(), 2, 6 * 60)) == (
-        Cause(kind=Kind.PAUSE, detail="6 min after step 1; a prefix is kept 5 min"),
+        Cause(kind=Kind.PAUSE, detail="6 min after step 1; a prefix stays cached 5 min"),
     )
 
 
@@ -233,7 +233,7 @@ def test_what_was_written_for_an_hour_outlives_six_minutes() -> None:
         hourly = structs.replace(each, cache_write_1h_tokens=each.cache_write_tokens)
         run = with_ask(run, index, usage=hourly)
     assert causes(waited(run, 2, 6 * 60))[0].kind is Kind.UNKNOWN
-    assert causes(waited(run, 2, 61 * 60))[0].detail.endswith("kept 60 min")
+    assert causes(waited(run, 2, 61 * 60))[0].detail.endswith("cached 60 min")
 
 
 def test_a_prompt_too_short_to_be_kept() -> None:
@@ -250,23 +250,19 @@ def test_every_change_is_named_because_each_would_do_alone() -> None:
 def test_where_nothing_differs_the_cause_is_unknown() -> None:
     (cause,) = causes(house())
     assert cause.kind is Kind.UNKNOWN
-    assert cause.detail == (
-        "nothing that was recorded differs, but the requests themselves were not recorded"
-    )
+    assert cause.detail == ("no recorded difference, but the requests themselves were not recorded")
 
 
 def test_requests_known_to_the_letter_need_no_proviso() -> None:
     run = house()
     for index in range(4):
         run = with_ask(run, index, fidelity=Fidelity(level=Level.EXACT))
-    assert causes(run)[0].detail == "nothing that was recorded differs"
+    assert causes(run)[0].detail == "no recorded difference"
 
 
 def test_what_was_not_recorded_is_said() -> None:
     (found,) = cache_breaks(paid(PARTS, [*WARM[:2], COLD]))
-    assert found.causes[0].detail == (
-        "nothing that was recorded differs; not recorded: tools, system prompt"
-    )
+    assert found.causes[0].detail == ("no recorded difference; not recorded: tools, system prompt")
 
 
 def test_contexts_without_messages_are_compared_too() -> None:

@@ -137,5 +137,5 @@ class TestJudge:
     def test_who_judges_must_be_named_unless_it_is_the_demo(self) -> None:
         assert judge_needed(None, "demo") == "demo"
         assert judge_needed("other", "claude-test") == "other"
-        with pytest.raises(ModelRefused, match="a judge must be named"):
+        with pytest.raises(ModelRefused, match="no judge given"):
             judge_needed(None, "claude-test")

@@ -126,9 +126,9 @@ def test_the_weighted_mean_lies_within_the_scores_it_is_made_of(
         (FILE.replace("weight = 3", "weight = 4"), "weights are 1, 2 and 3"),
         (FILE.replace("weight = 3", 'weight = "3"'), "weight"),
         (FILE.replace("owner", "ovner"), "ovner"),
-        (FILE.replace('tool = "get_*"', ""), "which steps it covers"),
-        (FILE.replace('"2-"', '"2-1"'), "no range"),
-        (FILE.replace('"2-"', '"two"'), "no range"),
+        (FILE.replace('tool = "get_*"', ""), "it sets no steps"),
+        (FILE.replace('"2-"', '"2-1"'), "not a range"),
+        (FILE.replace('"2-"', '"two"'), "not a range"),
         (FILE.replace('"Says how it ended"', '" "'), "text is empty"),
     ],
 )

@@ -93,7 +93,7 @@ class TestReading:
         labels, unusable = read_labels(good, bad, good)
         assert [(label.trace, label.file) for label in labels] == [("a", "labels.jsonl")]
         assert [(each.file, each.line) for each in unusable] == [("bad.jsonl", 1)]
-        with pytest.raises(ArcError, match=r"bad\.jsonl: holds no label: line 1"):
+        with pytest.raises(ArcError, match=r"bad\.jsonl: contains no label: line 1"):
             read_labels(bad)
 
     @pytest.mark.parametrize("entry", CLASSES, ids=[entry.name for entry in CLASSES])
@@ -105,20 +105,20 @@ class TestReading:
     @pytest.mark.parametrize(
         ("line", "why"),
         [
-            ('{"trace": "a", "class": ["confusion"]}', "names no class"),
+            ('{"trace": "a", "class": ["confusion"]}', "unknown class"),
             ('{"trace": "a", "score": 3}', "gives a score of 3"),
-            ('{"trace": "a", "at": {}}', "names not exactly one"),
-            ('{"trace": "a", "at": {"step": 1, "message": 1}}', "names not exactly one"),
-            ('{"at": null}', "is no label"),
-            ('{"trace": "a", "decisive": "yes"}', "is no label"),
+            ('{"trace": "a", "at": {}}', "needs exactly one"),
+            ('{"trace": "a", "at": {"step": 1, "message": 1}}', "needs exactly one"),
+            ('{"at": null}', "is not a label"),
+            ('{"trace": "a", "decisive": "yes"}', "is not a label"),
             (
                 '{"trace": "a", "at": {"step": 1}, "items": {"charm": true}}',
-                "answers no rubric item we know: 'charm' (there are tool choice, ",
+                "unknown rubric item 'charm' (known: tool choice, ",
             ),
-            ('{"trace": "a", "at": {"step": 1}, "items": {"tool choice": 1}}', "is no label"),
-            ('{"trace": "a", "items": {"tool choice": true}}', "are asked of a step"),
-            ('{"trace": "a"', "is no label"),
-            ("[1]", "is no label"),
+            ('{"trace": "a", "at": {"step": 1}, "items": {"tool choice": 1}}', "is not a label"),
+            ('{"trace": "a", "items": {"tool choice": true}}', "they apply to a step"),
+            ('{"trace": "a"', "is not a label"),
+            ("[1]", "is not a label"),
         ],
     )
     def test_a_line_that_says_what_cannot_be_is_a_value_with_its_reason(
@@ -132,7 +132,7 @@ class TestReading:
     def test_a_file_without_a_label_is_an_error_that_names_the_first_trouble(
         self, tmp_path: Path
     ) -> None:
-        with pytest.raises(ArcError, match="holds no label: line 1 is no label"):
+        with pytest.raises(ArcError, match="contains no label: line 1 is not a label"):
             read_labels(file(tmp_path, "oops"))
         with pytest.raises(ArcError, match="cannot be read"):
             read_labels(tmp_path / "absent.jsonl")
@@ -223,15 +223,15 @@ class TestPlacing:
         assert found(store, key) == found(store, key[:12]) == found(store, "r-4") == ["r-4"]
 
     def test_a_name_that_finds_nothing_or_too_much_says_so(self, store: Store) -> None:
-        assert found(store, "three/a.json") == "names no trace of this database"
-        assert found(store, "e/a.json") == "names no trace of this database"
-        assert found(store, "many.json#9") == "names no trace of this database"
-        assert "names 2 traces" in found(store, "a.json")
-        assert "#item tells one" in found(store, "many.json")
+        assert found(store, "three/a.json") == "matches no run of this database"
+        assert found(store, "e/a.json") == "matches no run of this database"
+        assert found(store, "many.json#9") == "matches no run of this database"
+        assert "matches 2 runs" in found(store, "a.json")
+        assert "#item selects one" in found(store, "many.json")
 
     def test_a_label_past_the_end_of_its_run_is_listed_not_dropped(self, store: Store) -> None:
-        assert found(store, "one/a.json", At(step=7)) == "points at no step: step 7"
-        assert found(store, "one/a.json", At(span="absent")) == "points at no step: span absent"
+        assert found(store, "one/a.json", At(step=7)) == "refers to no step: step 7"
+        assert found(store, "one/a.json", At(span="absent")) == "refers to no step: span absent"
 
     def test_every_label_is_placed_or_listed(self, store: Store) -> None:
         labels = [

@@ -177,7 +177,7 @@ def test_every_tool_the_step_offers_is_renamed_and_nothing_else() -> None:
     assert [each.description for each in request.tools or ()] == [e.description for e in TOOLS]
     assert found.notices == ()
     told = run_of(step(READ), "Done.", system="Call get_order first.")
-    assert "the prompt still says get_order" in made("rename", told, 0).notices[0]
+    assert "the prompt still contains get_order" in made("rename", told, 0).notices[0]
 
 
 def test_new_names_are_none_that_is_offered_already() -> None:
@@ -201,7 +201,7 @@ def test_a_summary_stands_for_what_came_before_and_the_tail_is_asked_too() -> No
 
 def test_nothing_can_be_summarised_at_the_start() -> None:
     for name in ("summary", "midpoint"):
-        assert why_not(name, LONG, 0) == "nothing came before step 0 that could be summarised"
+        assert why_not(name, LONG, 0) == "there is nothing before step 0 to summarise"
 
 
 def test_what_cannot_be_asked_again_says_why_and_nothing_else() -> None:
@@ -224,7 +224,7 @@ def test_a_probe_that_would_leave_its_step_as_it_was_says_so() -> None:
     request = structs.replace(last.ask.request, context=fresh)
     later = structs.replace(last, ask=structs.replace(last.ask, request=request))
     case = structs.replace(LONG, steps=(*LONG.steps[:9], later))
-    assert why_not("midpoint", case, 9) == "the edit changes nothing of what step 9 is sent"
+    assert why_not("midpoint", case, 9) == "the edit does not change the request of step 9"
 
 
 def test_a_summary_that_was_written_says_by_whom() -> None:
@@ -301,10 +301,10 @@ def test_a_result_is_said_only_where_the_samples_tell(test: BreakTest, result: s
 
 def test_the_counts_and_the_test_stand_beside_the_result() -> None:
     why = decided(counts(8, 8, 0, 8)).why
-    assert "0/8 with the probe, against 8/8 without" in why
+    assert "0/8 with the probe, 8/8 without" in why
     assert "Fisher p = 0.00016" in why
     assert "too few samples" in decided(counts(3, 3, 0, 3)).why
-    assert "mostly does not show" in decided(counts(2, 8, 0, 8)).why
+    assert "mostly absent" in decided(counts(2, 8, 0, 8)).why
     assert decided(None).why == "no answer without the probe could be judged"
 
 

@@ -119,7 +119,7 @@ def test_a_line_that_will_not_do_is_named(tmp_path: Path, line: str, why: str) -
 
 def test_what_users_did_is_read_from_what_agents_keep() -> None:
     root = {"signals": [{"kind": "interrupt", "line": 3}, {"kind": "compaction"}, "odd"]}
-    assert signs_of([root, {"signals": [{"kind": "rewind"}]}]) == {"interrupted", "taken back"}
+    assert signs_of([root, {"signals": [{"kind": "rewind"}]}]) == {"interrupted", "rewound"}
     said = {"role": "user", "content": "And now?"}
     result = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1"}]}
     assert signs_of([{"unanswered": [said]}]) == {ABANDONED}

@@ -231,7 +231,8 @@ def _one_model(edit: Edit | None) -> Edit | None:
     """The edit. Raises BadEdit where it would ask another model: one is asked of all versions."""
     if edit is not None and edit.model is not None:
         raise BadEdit(
-            f"{edit.name} sets another model; all versions need the same", "remove set_model"
+            f"{edit.name} sets another model; all versions need the same",
+            "Try: an edit without set_model",
         )
     return edit
 

@@ -82,7 +82,9 @@ _WIDTH = 72
 @click.option(
     "--truth", metavar="VALUE|STEP:PATH", help="The true answer, or its place in a tool result."
 )
-@click.option("--confirm", is_flag=True, help="Test the step: k samples with the fix, k without.")
+@click.option(
+    "--confirm", is_flag=True, help="Test the step: k samples with the fix and k without."
+)
 @click.option(
     "--fix",
     "fixes",

@@ -228,7 +228,7 @@ class StepPlan:
         ends = [trials.asks([wishes[0]])[0].sent for wishes in (control, fixed)]
         if ends[0].asks_as(ends[1]):
             raise BadEdit(
-                f"the fix changes nothing at step {step}", "it must apply at or before it"
+                f"the fix changes nothing at step {step}", "it must apply at or before that step"
             )
         shown = trials.outcomes([*control, *fixed])
         of_control, of_fixed = shown[: len(control)], shown[len(control) :]

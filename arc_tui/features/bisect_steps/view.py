@@ -429,7 +429,7 @@ def _why_inconclusive(trial: Trial) -> str:
         return "; an arm has no usable sample"
     if not trial.control.mostly:
         return "; control does not fail in most samples"
-    return "; try more samples (-k)"
+    return "; more samples (-k) may decide"
 
 
 def _share(given: Arm) -> str:

@@ -108,7 +108,7 @@ def calibrate(
     judge is not approved, or none has scored here. Exit code 2: no label of --labels matches a run.
     """
     if sum((bool(labels) or drift, noise, audit)) > 1:
-        raise click.UsageError("give one of --labels (with --drift), --noise and --audit")
+        raise click.UsageError("--labels (or --drift), --noise and --audit cannot be combined")
     if check and (drift or noise or audit):
         raise click.UsageError("--check goes with --labels alone")
     if noise:
@@ -152,14 +152,20 @@ def _calibrated(store: Store, labels: tuple[Path, ...]) -> CalibrationView:
     return structs.replace(view, unchecked=unchecked(store, now))
 
 
+NO_LABELS = "No labels yet. Try: arc label TRACE STEP SCORE, or arc tag add TRACE STEP CLASS"
+"""What a database without labels prints."""
+
 WORST = 5
 """Disagreements of each kind that are printed, and labels of no use; `--json` has all."""
 
 
 def print_calibration(out: Console, view: CalibrationView) -> None:
     """What was read, then for each kind of label the tables and the worst disagreements."""
-    used = f"{view.placed} of {format.count(view.read, 'label')} match a run of this database"
-    print_line(out, f"{format.one_line(view.source)}: {used}")
+    if view.read:
+        used = f"{view.placed} of {format.count(view.read, 'label')} match a run of this database"
+        print_line(out, f"{format.one_line(view.source)}: {used}")
+    else:
+        print_line(out, NO_LABELS)
     _print_unusable(out, view.unusable)
     for each in view.unchecked:
         print_line(out, format.one_line(unchecked_line(each)), "yellow")

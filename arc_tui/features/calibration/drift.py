@@ -191,7 +191,7 @@ def _drift(view: DriftView, found: Drift) -> Table:
         columns=("", "n", "figure"),
         rows=(
             ("mean difference, after − before", str(found.shift.n), _shift(found.shift)),
-            ("crossed .5", str(found.crossed.n), counted(found.crossed)),
+            ("scores that crossed .5", str(found.crossed.n), counted(found.crossed)),
             ("r between the two", str(found.r.n), estimate(found.r)),
             ("r with people, before → after", str(n), _turn(before.r, after.r)),
             ("κ of bands with people, before → after", str(n), _turn(before.kappa, after.kappa)),

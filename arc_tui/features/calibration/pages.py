@@ -45,7 +45,7 @@ TRACK = 25
 VAGUE = 0.5
 """An interval wider than this says nothing."""
 
-LABELS = ("n", "exact", "±1", "±3", "±5", "top 3", "mean off")
+LABELS = ("n", "exact", "±1", "±3", "±5", "top 3", "mean dist")
 """The rows of the table, as `hit_cells` gives them."""
 
 LABEL, CELL, GAP = 9, 15, 2
@@ -262,7 +262,7 @@ def _taken_for(found: Confusion, runs: int, width: int) -> Iterator[Line]:
     many = format.count(runs, "run")
     yield from folded_table(
         f"{many}; one with several classes counts in several cells. [ ] both the same; "
-        f"{NOTHING}: none left on that side.",
+        f"{NOTHING}: no class left on that side.",
         room,
     )
 

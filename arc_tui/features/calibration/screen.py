@@ -284,7 +284,7 @@ class CalibrationScreen(ArcScreen):
         self.kind = KINDS[(KINDS.index(self.kind) + 1) % len(KINDS)]
 
     def action_labels(self) -> None:
-        choices = [Option(KEPT, "what people said in this database")]
+        choices = [Option(KEPT, "labels of people in this database")]
         hint = "or the path of a label file (JSON Lines)"
         self.app.push_screen(AskBox("which labels?", hint=hint, choices=choices), self._take)
 
@@ -300,7 +300,7 @@ class CalibrationScreen(ArcScreen):
     def on_calibration_screen_verdicts_kept(self, event: VerdictsKept) -> None:
         verdicts = format.count(event.kept.verdicts, "verdict")
         again = format.count(len(event.kept.again), "run")
-        self.say(f"{verdicts} kept for 30 days; the rules looked at {again} again")
+        self.say(f"{verdicts} saved for 30 days; {again} analysed again")
         self.load(self._labels)
 
     def action_noise(self) -> None:

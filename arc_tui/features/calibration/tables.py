@@ -30,7 +30,7 @@ IN_HINDSIGHT = (
     " fitted to these labels"
 )
 ALL_RUNS = "an abstention is a miss over all runs and has no distance; `answered` leaves it out"
-SEVERAL_CELLS = f"a run with several classes counts in several cells; {NOTHING}: none left there"
+SEVERAL_CELLS = f"a run with several classes counts in several cells; {NOTHING}: no class left"
 EVERY_CLASS = "the labels of a run are assumed to name every class it shows"
 ONLY_JUDGES = "used without approval: only judges need it"
 

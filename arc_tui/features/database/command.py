@@ -134,7 +134,7 @@ def export(file: Path, runs: Runs, as_json: bool, db: Path | None) -> int:
         print_json(made)
     else:
         counts = {**made.records, "recording": made.recordings}
-        words = _counts(counts) or "nothing that imports cannot recreate"
+        words = _counts(counts) or "only what arc import can recreate"
         click.echo(f"{format.one_line(made.path)}  {format.file_size(made.bytes)}: {words}")
     for line in _export_warnings(made, encrypted=encryption.is_encrypted(path)):
         click.echo(line, err=True)
@@ -383,7 +383,7 @@ def _scrubbed_lines(found: Scrubbed) -> Iterable[str]:
         yield f"{format.count(found.merged, 'row')} now equal to another: stored once"
     if found.rekeyed:
         many = format.count(found.rekeyed, "cached response")
-        yield f"{many} stored under the new text of {_its(found.rekeyed)}"
+        yield f"{many} stored under the masked text of {_its(found.rekeyed)}"
     if found.unfinished:
         yield f"{format.count(found.unfinished, 'unfinished import')} dropped"
     if found.erased:
@@ -391,7 +391,7 @@ def _scrubbed_lines(found: Scrubbed) -> Iterable[str]:
 
 
 def _its(many: int) -> str:
-    return "its request reads" if many == 1 else "their requests read"
+    return "its request" if many == 1 else "their requests"
 
 
 def _scrub_warnings(found: Scrubbed, *, dry: bool) -> Iterable[str]:

@@ -157,7 +157,7 @@ def _export(view: InjectView, file: Path) -> None:
     try:
         file.write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in told))
     except OSError as error:
-        raise ArcError(f"cannot write {file}: {error.strerror}", "choose another file") from error
+        raise ArcError(f"cannot write {file}: {error.strerror}", "Try: another file") from error
     unknown = sum(len(row.tried) for row in view.rows) - len(told)
     left = f"; left out: {unknown} unknown" if unknown else ""
     click.echo(

@@ -135,9 +135,9 @@ def _one_question(
     }
     given = [name for name, there in (alone | narrowing).items() if there]
     if any(alone.values()) and len(given) > 1:
-        raise click.UsageError(f"{given[0]} and {given[1]} ask for two tables; one at a time")
+        raise click.UsageError(f"{given[0]} and {given[1]} cannot be combined")
     if request.by == "week" and request.every and runs is None:
-        raise click.UsageError("--by week counts each run once; leave --every out")
+        raise click.UsageError("--by week counts each run once: leave --every out")
 
 
 def _bars(store: Store, request: FailuresRequest, of: _CountedRuns, as_json: bool) -> int:

@@ -44,11 +44,11 @@ from taxonomy.failures import BYS, By
 
 NO_FAILURES = "no failed runs here"
 
-WHAT_NOW = """a run counts as failed where its source or its check says so
+WHAT_NOW = """a run counts as failed where its source or its grader says so
 
-{back:<15}   goes back: {queue} there walks the ✓! runs
-arc import PATH   reads more runs; a result.json or a
-                  reward.txt beside one says how it ended"""
+{back:<15}   goes back; {queue} there reviews the runs marked ✓!
+arc import PATH   imports more runs; a result.json or a
+                  reward.txt beside one gives its outcome"""
 
 MARKS = "failed runs: █ tagged ▒ suggested ░ not named"
 

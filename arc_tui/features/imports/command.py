@@ -372,7 +372,7 @@ MEANS: dict[Level, str] = {
     Level.EXACT: "the request as it was sent",
     Level.REBUILT: "the full request, rebuilt from the conversation",
     Level.SUPPLIED: "system prompt or tools attached with `arc attach`",
-    Level.PARTIAL: "part of the request was not recorded; try `arc attach`",
+    Level.PARTIAL: "part of the request was not recorded. Try: arc attach",
     Level.NONE: "the step cannot be replayed",
 }
 """What is known of a request at each level."""

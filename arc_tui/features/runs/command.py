@@ -115,7 +115,7 @@ def _column(name: str) -> Column:
     if found is None:
         names = [column.id for column in COLUMNS]
         near = get_close_matches(name, names, n=3)
-        raise NotFound("column", name, near, hint="`arc help columns` lists them")
+        raise NotFound("column", name, near, hint="Try: arc help columns")
     return found
 
 

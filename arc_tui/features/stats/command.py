@@ -78,7 +78,7 @@ def _edges(_: click.Context, __: click.Parameter, given: str | None) -> tuple[fl
     except ValueError:
         edges = (math.nan,)
     if not all(map(math.isfinite, edges)):
-        raise click.BadParameter(f"{given!r} is no list of lengths such as 5,10,20")
+        raise click.BadParameter(f"{given!r} is not a list of lengths such as 5,10,20")
     return tuple(sorted(set(edges)))
 
 
@@ -138,7 +138,7 @@ def stats(
     QUERY means runs as in `arc ls`. What cannot be computed says why.
     """
     if hold_out and release:
-        raise click.UsageError("give one of --hold-out and --release")
+        raise click.UsageError("--hold-out and --release cannot be combined")
     request = StatsRequest(
         query=" ".join(query),
         by=by,
@@ -196,7 +196,7 @@ def _hold(store: Store, request: StatsRequest, *, release: bool, as_json: bool) 
     shares = ", ".join(f"{name or 'no label'} {held[name]} of {of[name]}" for name in sorted(of))
     click.echo(
         f"{len(found.tasks)} of {format.count(sum(of.values()), 'task')} held out ({shares});"
-        " `arc stats` shows of them the gap alone",
+        " `arc stats` shows only their gap",
         err=True,
     )
     return 0
@@ -232,7 +232,7 @@ def print_stats(out: Console, view: StatsView, *, grouped: bool) -> None:
         counting = (
             "counted like all others"
             if given.shown
-            else "hidden but for the gap (--include-held-out shows)"
+            else "hidden except for the gap (--include-held-out shows them)"
         )
         print_line(out, f"{held_out} {counting}; held out since {given.since}", "yellow")
 
@@ -257,8 +257,8 @@ def _print_trend(out: Console, trend: Trend) -> None:
     print_line(
         out,
         f"{format.count(trend.before_runs, 'run')} before, {trend.since_runs} since"
-        f"{undated if trend.undated else ''}; p by Fisher, read for these"
-        f" {len(trend.changes)} together (Holm)\n{NOT_INDEPENDENT}",
+        f"{undated if trend.undated else ''}; p: Fisher's exact test,"
+        f" Holm-corrected over {format.count(len(trend.changes), 'change')}\n{NOT_INDEPENDENT}",
         "dim",
     )
 

@@ -101,7 +101,7 @@ def _calls(found: Figures) -> Iterator[Line]:
 def _call_lines(each: CallFigures) -> Iterator[Line]:
     order = _ORDERS[each.order]
     if each.what == "tool names":
-        note = "gold's tools named in its order, arguments aside"
+        note = "gold's tools in gold's order, arguments ignored"
         yield rate_line("plan", "plan F1", each.f1, "task", note)
         yield rate_line("plan", "plan recall", each.recall, "gold call")
         return
@@ -142,8 +142,8 @@ def _onset(curve: reliability.Decay) -> str:
     first = curve.buckets[0].passed
     at = next((each.passed for each in curve.buckets if each.label == curve.onset), None)
     if at is None:
-        return "no bucket is 15 points under the shortest"
-    doubt = "; its interval meets the shortest one's" if at.high >= first.low else ""
+        return "no length bucket is 15 points below the shortest"
+    doubt = "; its interval overlaps that of the shortest" if at.high >= first.low else ""
     return f"checkpoints or human review from here on{doubt}"
 
 
@@ -175,7 +175,7 @@ def _costs(found: Figures) -> Iterator[Line]:
         name="a resolved task",
         value=money(costs.per_resolved),
         n=format.count(costs.resolved, "passed run"),
-        note="what all runs of known outcome cost, shared among those that passed",
+        note="cost of all runs with a known outcome, per run that passed",
     )
     cached = "" if costs.from_cache is not None else "no run reports cache reads"
     yield Line(of="cost", name="input from cache", value=share(costs.from_cache), note=cached)

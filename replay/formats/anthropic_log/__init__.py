@@ -25,9 +25,9 @@ from replay.trace import Batch, Header, Level
 
 NAME = "anthropic"
 TITLE = "Anthropic Messages logs (pairs, claude-trace, batches, streams)"
-FILES = ".jsonl, .json; streams of events"
+FILES = ".jsonl, .json, event streams"
 FIDELITY = (Level.EXACT, Level.REBUILT, Level.PARTIAL, Level.NONE)
-LACKS = "in streams and results of batches the request"
+LACKS = "the request, in streams and batch results"
 
 _LINES = 20
 _CALL = (

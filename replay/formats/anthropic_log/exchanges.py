@@ -299,8 +299,8 @@ def _arguments(text: str) -> Json:
         return text
 
 
-CUT_OFF = "the answer breaks off"
-NO_MESSAGE = "what came back is no message"
+CUT_OFF = "response truncated"
+NO_MESSAGE = "the response is not a message"
 
 _WORDS = 500
 """Characters kept of a page that came instead of an answer."""
@@ -440,7 +440,7 @@ def exchange(number: int, line: bytes, path: str, where: str) -> Exchange | None
     try:
         return _exchange(number, msgspec.json.encode(value), path, where)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise BadTrace(path, where, "is nested too deeply, or no JSON object") from error
+        raise BadTrace(path, where, "is not a JSON object, or is nested too deeply") from error
 
 
 def _exchange(number: int, line: bytes, path: str, where: str) -> Exchange | None:

@@ -29,7 +29,7 @@ NAME = "atif"
 TITLE = "ATIF trajectories (Harbor)"
 FILES = ".json"
 FIDELITY = (Level.REBUILT, Level.PARTIAL)
-LACKS = "mostly the system prompt and the tools; what a compaction left"
+LACKS = "usually the system prompt and the tools; the context after a compaction"
 
 _KNOWN = re.compile(r"ATIF-v1\.[0-8](\.\d+)?")
 _FIELDS = {
@@ -91,7 +91,7 @@ def _chain(family: Family) -> Iterator[Document]:
 def _check(document: Document, tally: Tally) -> None:
     version = str(document.raw.get("schema_version"))
     if _KNOWN.fullmatch(version) is None:
-        tally.problem("schema_version", f"{version} is newer than arc knows; read as 1.8")
+        tally.problem("schema_version", f"{version} is newer than arc supports; read as 1.8")
     for name in document.raw.keys() - _FIELDS:
         tally.unknown[f"trajectory {name}"] += 1
 

@@ -115,7 +115,9 @@ def entries(
         if not isinstance(step, dict):
             tally.problem(where, "is not an object")
         elif step.get("source") not in _SOURCES:
-            tally.problem(where, f"has the source {step.get('source')!r}, which ATIF does not know")
+            tally.problem(
+                where, f"has the source {step.get('source')!r}, which ATIF does not define"
+            )
         else:
             place = _place(step, index, document, first)
             found.append(_entry(step, where, place, tally))

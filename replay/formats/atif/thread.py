@@ -132,7 +132,7 @@ class Family:
         """A file in the main one's folder or below it; anything else is a problem."""
         path = self._inside(name)
         if path is None:
-            self._tally.problem(where, f"{name} is not beside the file")
+            self._tally.problem(where, f"{name} is not in the folder of the file")
             return None
         if path in self._files:
             return None
@@ -235,7 +235,7 @@ def _leads(main: Path, name: str) -> bool:
 
 
 SUMMARISED = "context summarised by sub-agents; what replaced it is not recorded"
-COMPACTED = "context after a compaction known by its summary alone"
+COMPACTED = "of the context after a compaction, only the summary is recorded"
 NO_MEDIA = "media recorded as a path only"
 SEVERAL = "several model calls recorded as one step"
 

@@ -36,7 +36,7 @@ NAME = "claude-code"
 TITLE = "Claude Code sessions"
 FILES = ".jsonl in ~/.claude/projects, stream-json output, .json exports"
 FIDELITY = (Level.PARTIAL,)
-LACKS = "system prompt and tools; in a stream the user's prompt too"
+LACKS = "the system prompt and the tools; in a stream, the user's prompt too"
 
 _EXPORT = rb'\A\s*\{\s*"loglines"\s*:\s*\['
 _LONG_LINE = (rb'"sessionId"\s*:', rb'"(parentUuid|messageId)"\s*:')
@@ -62,7 +62,9 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
     files = agent_files.agents_in_folder(source, tally) if sessions else []
     for agent in files:
         if agent.session not in found_in:
-            agent.tally.problem("start", f"is of session {agent.session}, which is not here")
+            agent.tally.problem(
+                "start", f"belongs to session {agent.session}, which is not in these files"
+            )
     summaries = session_summaries(line for own in found_in.values() for line in own)
     found_in.clear()
     found = 0
@@ -175,7 +177,7 @@ def _goes_on(session_: Session) -> dict[str, str]:
 def _unless_inline(files: list[Agent], grouped: dict[str, list[Line]]) -> Iterator[Agent]:
     for agent in files:
         if agent.name in grouped:
-            agent.tally.problem("start", "its agent stands in the session file too; left out")
+            agent.tally.problem("start", "left out: the session file has this agent too")
         else:
             yield agent
 

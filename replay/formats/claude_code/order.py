@@ -145,7 +145,7 @@ def _grown(lines: list[Line], tally: Tally) -> list[_Node]:
         if above is None and not _is_beginning(line):
             above = latest
             if line.parent is not None and above is not None:
-                tally.problem(f"line {line.number}", "its parent is not above it in the file")
+                tally.problem(f"line {line.number}", "its parent does not precede it in the file")
         latest = _placed(line, above, nodes)
         if line.uuid:
             home[line.uuid] = latest

@@ -79,7 +79,9 @@ def session(root: str, main: list[Line], agents: list[Agent], tally: Tally) -> C
         call = senders.get(sub.id)
         if call is None:
             first = sub.agent.lines[0]
-            sub.agent.tally.problem(f"line {first.number}", "no call that sent this agent is known")
+            sub.agent.tally.problem(
+                f"line {first.number}", "the call that started this agent was not found"
+            )
         place = inline if sub.agent.file is None else beside
         place += [_span(sub, call, root), *sub.talk.spans]
         signals += [{**each, "agent": sub.id} for each in sub.talk.signals]
@@ -256,7 +258,7 @@ def _read(path: Path, source: Source, tally: Tally) -> Agent | None:
         own.problem(error.where, error.why)
         return None
     if not found:
-        own.problem("start", "contains no line")
+        own.problem("start", "is empty")
         return None
     meta = _meta(path.with_name(f"{stem}.meta.json"), own)
     return Agent(

@@ -147,7 +147,7 @@ NO_PROMPT = "user prompt not recorded"
 NO_EARLIER = "earlier messages not recorded"
 NO_SUMMARY = "summary after compaction not recorded"
 NO_KEPT = "messages kept through a compaction not recorded"
-NO_ANSWER = "content of an answer not recorded"
+NO_ANSWER = "content of a response not recorded"
 ATTACHED = "attachments not recorded as the model saw them"
 CLEARED = "old tool results cleared at an unknown point"
 
@@ -360,8 +360,8 @@ class _SpanBuilder:
     def _abandoned(self, turn: Turn, item: Item, instead: Item) -> Turn:
         self._given_up.add(turn.id)
         calls = len(self._asked_in[turn.id])
-        why = f"given up for the answer at line {instead[0].number}; its calls were not run"
-        self._tally.problem(f"line {item[0].number}", f"an answer with {calls} calls was {why}")
+        why = f"superseded by the response at line {instead[0].number}; its calls were not run"
+        self._tally.problem(f"line {item[0].number}", f"a response with {calls} calls was {why}")
         return structs.replace(turn, extra={**turn.extra, "given_up_for": instead[0].answer})
 
     def _timed(self, span: AnySpan) -> AnySpan:

@@ -41,7 +41,7 @@ NAME = "codex"
 TITLE = "Codex rollouts"
 FILES = "rollout-*.jsonl in ~/.codex/sessions"
 FIDELITY = (Level.PARTIAL, Level.NONE)
-LACKS = "the tools; before the end of 2025 the system prompt; requests of compactions"
+LACKS = "the tools; before the end of 2025, the system prompt; requests of compactions"
 
 _LONG_LINE = (rb'"type"\s*:\s*"session_meta"', rb'"payload"\s*:\s*\{')
 _LABELS = ("cwd", "originator", "cli_version", "model_provider", "forked_from_id")

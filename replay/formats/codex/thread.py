@@ -50,7 +50,7 @@ from replay.trace import (
 )
 
 ENCRYPTED = "reasoning encrypted by the provider"
-NO_HISTORY = "what a compaction left of the conversation not recorded"
+NO_HISTORY = "conversation after a compaction not recorded"
 
 _HARNESS = ("<", "# AGENTS.md instructions")
 """How messages begin that the harness writes in the user's name."""
@@ -175,7 +175,7 @@ class _SpanBuilder:
         lost, self._figures.leading = self._figures.leading, None
         if lost is not None:
             self._tally.problem(
-                line.where, f"{_tokens(lost)} tokens before it are of no known call"
+                line.where, f"{_tokens(lost)} tokens before it belong to no recorded call"
             )
 
     def _close(self) -> None:

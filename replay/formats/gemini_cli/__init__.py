@@ -35,7 +35,7 @@ NAME = "gemini-cli"
 TITLE = "Gemini CLI sessions and checkpoints"
 FILES = ".json, .jsonl in ~/.gemini/tmp"
 FIDELITY = (Level.PARTIAL,)
-LACKS = "system prompt and tools"
+LACKS = "the system prompt and the tools"
 
 _FILE = re.compile(r".+\.jsonl?(\.gz|\.zst)?$")
 _SESSION = (rb'\A\W*\{?\s*"sessionId"\s*:', rb'"projectHash"\s*:')

@@ -45,7 +45,7 @@ NAME = "inspect"
 TITLE = "Inspect logs"
 FILES = ".eval, .json; often in logs/"
 FIDELITY = (Level.EXACT, Level.PARTIAL, Level.NONE)
-LACKS = "in old logs the tools; inputs that were kept out of the log"
+LACKS = "in old logs, the tools; inputs that the log leaves out"
 
 _OPENING = re.compile(rb'\s*\{\s*"(version|status|eval)"\s*:')
 _NEAR = 4096
@@ -70,7 +70,7 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
         empty = False
         yield from read_sample(entry, source.display, tally)
     if empty:
-        tally.problem("samples", "the log holds none")
+        tally.problem("samples", "none in the log")
 
 
 # --- the log opened
@@ -176,7 +176,7 @@ class _Chunks:
         """The sample. Raises BadTrace where its shell cannot be read, or all is too large."""
         shell, metadata = f"{self._folder}/sample.json", f"{self._folder}/metadata.json"
         if self._size() > MAX_DOCUMENT_BYTES:
-            raise BadTrace(self._path, self._folder, "is larger than 1 GiB when unpacked")
+            raise BadTrace(self._path, self._folder, "is larger than 1 GiB decompressed")
         found = parts(self._read(shell))
         if found is None:
             raise BadTrace(self._path, shell, "is not an object")

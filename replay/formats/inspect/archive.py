@@ -70,13 +70,13 @@ class Archive:
                     self._display,
                     "",
                     f"is a zip that cannot be opened: {_error_text(error)}",
-                    "a log whose run was killed may lack its end",
+                    "The log of a killed run may be truncated",
                 ) from error
-            tally.problem("the zip", f"has lost its end; {len(found)} whole members are read")
+            tally.problem("the zip", f"is truncated; its {len(found)} complete members are read")
         self._members = {member.name: member for member in found}
         if len(self._members) < len(found):
             twice = len(found) - len(self._members)
-            tally.problem("the zip", f"holds {twice} names more than once; the last counts")
+            tally.problem("the zip", f"contains {twice} names more than once; the last is used")
         _apart(found, self._display)
 
     @property
@@ -94,19 +94,19 @@ class Archive:
         """A member unpacked. Raises BadTrace with its name."""
         member = self._members[name]
         if member.size > MAX_DOCUMENT_BYTES:
-            raise self._bad(name, "is larger than 1 GiB when unpacked")
+            raise self._bad(name, "is larger than 1 GiB decompressed")
         if member.size > most_unpacked(member.packed):
-            raise self._bad(name, "is packed smaller than any run is; unpack it first")
+            raise self._bad(name, "is compressed more than any run is")
         if member.method not in (_STORED, _DEFLATED, _ZSTD):
-            raise self._bad(name, f"is packed by method {member.method}")
+            raise self._bad(name, f"is compressed by the unsupported method {member.method}")
         if member.flags & _ENCRYPTED:
             raise self._bad(name, "is encrypted")
         try:
             data = _unpacked(self._packed(member), member.method, member.size)
         except _TROUBLE as error:
-            raise self._bad(name, f"cannot be unpacked: {_error_text(error)}") from error
+            raise self._bad(name, f"cannot be decompressed: {_error_text(error)}") from error
         if zlib.crc32(data) != member.crc:
-            raise self._bad(name, "cannot be unpacked: its CRC does not match")
+            raise self._bad(name, "cannot be decompressed: its CRC does not match")
         return data
 
     def _bad(self, name: str, why: str) -> BadTrace:
@@ -118,7 +118,7 @@ class Archive:
         self._stream.seek(member.at + _LOCAL.size + named + extra)
         data = self._stream.read(member.packed)
         if len(data) < member.packed:
-            raise EOFError("it ends before its end")
+            raise EOFError("it is truncated")
         return data
 
     def _begun(self) -> Iterator[Member]:

@@ -223,7 +223,7 @@ class Tree:
         name = event.name or None
         depth = next((d for d in range(len(steps) - 1, 0, -1) if steps[d].name == name), None)
         if depth is None:
-            self._tally.problem(self._where, f"step {name} ends but was not begun")
+            self._tally.problem(self._where, f"step {name} ends without a begin event")
             return
         for node in steps[depth:]:
             node.ended, node.ended_ns = self._order, at_ns
@@ -238,7 +238,7 @@ class Tree:
             return found
         if name not in self._strange:
             self._strange.add(name)
-            self._tally.problem(self._where, f"span {name} has events but no beginning")
+            self._tally.problem(self._where, f"span {name} has events but no begin event")
         return otherwise
 
     def _add(

@@ -32,7 +32,7 @@ NAME = "opencode"
 TITLE = "opencode sessions"
 FILES = ".json exports, opencode's storage folder, opencode.db"
 FIDELITY = (Level.PARTIAL,)
-LACKS = "the tools; mostly the system prompt"
+LACKS = "the tools; usually the system prompt"
 
 _TABLES = ("message", "part", "session")
 _ABOUT = (rb'"id"\s*:\s*"ses', rb'"title"\s*:', rb'"time"\s*:\s*\{\s*"created"\s*:\s*\d')
@@ -86,7 +86,7 @@ def _of_document(source: Source, tally: Tally) -> Session:
         return exported(document, tally)
     if is_session(document) and source.display != "-":
         return in_folder(source, document, tally)
-    raise BadTrace(source.display, "", "is neither an export nor the file of a session")
+    raise BadTrace(source.display, "", "is neither an export nor a session file")
 
 
 def _trace(session: Session, source: Source, tally: Tally) -> Batch:

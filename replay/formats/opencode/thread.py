@@ -39,8 +39,8 @@ from replay.trace import (
 )
 
 CLEARED = "old tool results cleared"
-WORDED = "some messages not recorded in the words the model saw"
-KEPT = "which messages a compaction kept not known"
+WORDED = "some messages not recorded as the model saw them"
+KEPT = "messages kept through a compaction not known"
 
 _INTERRUPTED = "MessageAbortedError"
 _STOPS: dict[str, str | None] = {"unknown": None, "other": None}

@@ -25,7 +25,7 @@ NAME = "openhands"
 TITLE = "OpenHands runs and events"
 FILES = ".json, .jsonl; a conversation's folder"
 FIDELITY = (Level.PARTIAL,)
-LACKS = "the words in which results and recalled facts reached the model; often the tools"
+LACKS = "results and recalled facts as the model saw them; often the tools"
 
 _RUN = {
     "instance_id", "instance", "test_result", "instruction", "metadata", "metrics", "error",

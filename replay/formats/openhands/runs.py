@@ -106,7 +106,7 @@ def runs(source: Source, tally: Tally) -> Iterator[Run]:
         elif is_event(raw):
             loose.append(raw)
         else:
-            tally.problem(f"line {line}", "is no run: it contains no `history`")
+            tally.problem(f"line {line}", "is not a run: it has no `history`")
     if len(loose) == 1 and _number(source.path) is not None:
         loose = [*_folder(source, loose[0], tally)]
     if loose:
@@ -123,7 +123,9 @@ def _listed(source: Source, tally: Tally) -> Iterator[Run]:
         return
     told = [obj(entry) for entry in entries if isinstance(obj(entry).get("history"), list)]
     if not told:
-        raise BadTrace(source.display, "", "contains no events and no run with a `history` of them")
+        raise BadTrace(
+            source.display, "", "contains neither events nor a run with a `history` of them"
+        )
     for about in told:
         yield Run(about=about, events=_events(about["history"], tally))
 
@@ -496,9 +498,9 @@ def _id(event: Event) -> str:
     return word(event.raw.get("id")) or f"#{event.index}"
 
 
-UNWORDED = "results recorded before they were put into words for the model"
-RECALLED = "what was recalled into the prompt is recorded as facts, not in its words"
-RECAST = "calls told from the actions; the model's own words are not recorded"
+UNWORDED = "results recorded before they were formatted for the model"
+RECALLED = "recalled facts recorded, but not their text in the prompt"
+RECAST = "calls derived from the actions; the model's own text not recorded"
 NO_SCHEMAS = "parameters of the tools not recorded"
 
 

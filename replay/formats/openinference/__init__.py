@@ -18,7 +18,7 @@ from replay.formats.source import Head, Source, Tally, decoded
 from replay.trace import Batch, Json, Level
 
 NAME = FORMAT
-TITLE = "OpenInference spans (Phoenix's exports, parquet among them, and nested ones)"
+TITLE = "OpenInference spans (Phoenix exports, also Parquet and nested spans)"
 FILES = ".json, .jsonl, .parquet"
 FIDELITY = (Level.EXACT, Level.REBUILT, Level.PARTIAL, Level.NONE)
 LACKS = "often the tools"

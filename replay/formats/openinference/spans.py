@@ -45,7 +45,7 @@ def raws(document: Json, tally: Tally) -> Iterator[Raw]:
     for where, value in _members(document):
         made = _made(value) if isinstance(value, dict) else None
         if made is None:
-            tally.problem(where, "is no span with an id and a trace id")
+            tally.problem(where, "is not a span with an id and a trace id")
         else:
             _note(value, tally)
             yield made
@@ -102,7 +102,7 @@ def _nested(value: Json, tally: Tally) -> Iterator[Raw]:
         span = obj(node)
         trace, name = word(span.get("trace_id")), word(span.get("span_id"))
         if trace is None or name is None:
-            tally.problem(f"below span {above}", "is no span with an id and a trace id")
+            tally.problem(f"below span {above}", "is not a span with an id and a trace id")
             continue
         _note(span, tally)
         start = ns(span.get("timestamp"))

@@ -100,7 +100,7 @@ def raws(source: Source, tally: Tally) -> Iterator[Raw]:
                     tally.counts["spans"] += 1
                     yield made
         except duckdb.Error as error:
-            why = (str(error).splitlines() or ["of no known kind"])[0]
+            why = (str(error).splitlines() or ["unknown error"])[0]
             raise BadTrace(source.display, "", f"cannot be read as parquet: {why}") from error
         finally:
             connection.close()
@@ -121,7 +121,7 @@ def _duckdb(source: Source) -> Any:
     except ImportError:
         raise BadTrace(
             source.display, "", "is a parquet file, and duckdb is not installed",
-            "pip install 'arc-tui[parquet]'",
+            "Try: pip install 'arc-tui[parquet]'",
         ) from None  # fmt: skip
 
 
@@ -235,7 +235,7 @@ def traces(database: Database, path: str, tally: Tally) -> Iterator[Batch]:
         )
         name = word(about.get("trace_id"))
         if name is None:
-            tally.problem(f"trace {key}", "its spans stand in the database, and not the trace")
+            tally.problem(f"trace {key}", "its spans are in the database, the trace is not")
             continue
         rows: dict[str, int] = {}
         raws = [

@@ -29,7 +29,7 @@ NAME = "otlp"
 TITLE = "OpenTelemetry (OTLP JSON and protobuf)"
 FILES = ".json, .jsonl, .pb"
 FIDELITY = (Level.EXACT, Level.REBUILT, Level.PARTIAL, Level.NONE)
-LACKS = "what the instrumentation left out: often the tools, all messages unless told to keep them"
+LACKS = "whatever the instrumentation leaves out: often the tools, by default all messages"
 
 _TELLING = frozenset({Kind.MODEL, Kind.TOOL, Kind.AGENT})
 
@@ -91,7 +91,7 @@ def _batches(
             if trace is None:
                 tally.counts["records_of_no_trace"] += 1
             elif trace in closed:
-                tally.problem(f"trace {trace}", "a record of it stands after its end")
+                tally.problem(f"trace {trace}", "a record follows its end")
             else:
                 held.add(trace, record, size // len(records))
         for trace in ends.reached(place) if ends is not None and place is not None else ():
@@ -111,9 +111,9 @@ def trace_of(record: Record) -> str | None:
 
 def _nothing(tally: Tally) -> str:
     if tally.counts["spans"]:
-        return f"holds {tally.counts['spans']:.0f} spans and none of a model, a tool or an agent"
+        return f"holds {tally.counts['spans']:.0f} spans, none of a model, a tool or an agent"
     if tally.counts["log_records"]:
-        return "holds log records and none that tells of a model call"
+        return "contains log records, none of a model call"
     return "contains no span with an id and a trace id"
 
 

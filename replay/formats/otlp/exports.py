@@ -207,7 +207,7 @@ def in_protobuf(body: bytes, tally: Tally) -> list[Record]:
     found: list[Record] = []
     for tag, resource in fields(body):
         if tag != LIST:
-            raise Broken("it has a field that no export has")
+            raise Broken("it has a field that no OTLP export has")
         found += in_resource(resource, tally)
     return found
 

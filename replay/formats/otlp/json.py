@@ -388,7 +388,7 @@ def _as(shape: type[_W], value: Json, where: str, tally: Tally) -> _W | None:
     try:
         return msgspec.convert(value, shape)
     except (msgspec.ValidationError, RecursionError) as error:
-        why = TOO_DEEP if isinstance(error, RecursionError) else f"is not as OTLP says: {error}"
+        why = TOO_DEEP if isinstance(error, RecursionError) else f"is not valid OTLP: {error}"
         tally.problem(where, why)
         return None
 
@@ -431,7 +431,7 @@ class _Text:
         try:
             data = self._stream.read(max(CHUNK_BYTES, len(self.held)))
         except (OSError, EOFError, ValueError) as error:
-            raise BadTrace(self._source.display, "", f"ends before its end: {error}") from error
+            raise BadTrace(self._source.display, "", f"is truncated: {error}") from error
         self.done = not data
         self.held += self._decode(data, self.done)
         return not self.done
@@ -462,7 +462,7 @@ def pieces(source: Source, tally: Tally) -> Iterator[Piece]:
 def _reason(error: Exception, text: _Text) -> str:
     if isinstance(error, RecursionError):
         return TOO_DEEP
-    return "is not JSON: it ends too early" if text.done else f"is not JSON: {error}"
+    return "is not JSON: it is truncated" if text.done else f"is not JSON: {error}"
 
 
 def _named(text: _Text) -> Iterator[str]:
@@ -489,7 +489,7 @@ def _each(text: _Text, name: str, decoder: json.JSONDecoder) -> Iterator[Piece]:
         text.at = end.end()
         if text.at == len(text.held):
             if not text.more():
-                raise ValueError("it ends too early")
+                raise ValueError("it is truncated")
         elif text.held[text.at] == "]":
             return
         elif text.held[text.at] == ",":

@@ -55,7 +55,7 @@ def _delimited(stream: IO[bytes]) -> int | None:
             return None
         data += byte
         if len(data) > _LONGEST_VARINT:
-            raise Broken("a number does not end")
+            raise Broken("a number is truncated")
     return varint(data, 0)[0]
 
 
@@ -133,7 +133,7 @@ def messages(source: Source, tally: Tally) -> Iterator[tuple[list[Record], int]]
                 yield records, size
     except (Broken, BadTrace) as broken:
         if not good:
-            raise BadTrace(source.display, "", f"is no OTLP that can be read: {broken}") from broken
+            raise BadTrace(source.display, "", f"is not readable OTLP: {broken}") from broken
         tally.problem("after the last whole message", str(broken))
 
 
@@ -142,7 +142,7 @@ def _require_classes(source: Source) -> None:
         import opentelemetry.proto.trace.v1.trace_pb2  # noqa: F401
     except ModuleNotFoundError as error:
         why = "is OTLP in protobuf, and the package that reads it is not installed"
-        raise BadTrace(source.display, "", why, "pip install opentelemetry-proto") from error
+        raise BadTrace(source.display, "", why, "Try: pip install opentelemetry-proto") from error
 
 
 def _messages(source: Source) -> Iterator[bytes]:
@@ -158,7 +158,7 @@ def _messages(source: Source) -> Iterator[bytes]:
                 data = _exactly(stream, length)
                 yield _decompressed(data) if data.startswith(_ZSTD) else data
         except (OSError, EOFError, ValueError) as error:
-            raise Broken(f"ends before its end: {error}") from error
+            raise Broken(f"is truncated: {error}") from error
 
 
 def _unframed(stream: IO[bytes]) -> Iterator[bytes]:
@@ -166,7 +166,7 @@ def _unframed(stream: IO[bytes]) -> Iterator[bytes]:
     while tag := stream.read(1):
         length = _delimited(stream)
         if tag[0] != LIST or length is None:
-            raise Broken("what follows is no resource")
+            raise Broken("the rest is not a resource")
         yield tag + written_varint(length) + _exactly(stream, length)
 
 
@@ -202,7 +202,7 @@ def _decompressed(data: bytes) -> bytes:
     if len(found) > most:
         if most == MAX_LINE_BYTES:
             raise Broken(f"a message is longer than {MAX_LINE_BYTES >> 20} MiB")
-        raise Broken(f"a message unpacks to more than {_MOST_RATIO} times its size")
+        raise Broken(f"a message decompresses to more than {_MOST_RATIO} times its size")
     return found
 
 
@@ -219,7 +219,7 @@ def _records(data: bytes, tally: Tally) -> Iterator[tuple[list[Record], int]]:
 LIST, SCOPES, URL = 0x0A, 0x12, 0x1A
 """Tags: a request is a list of resources; a resource holds itself, its scopes and an address."""
 
-EARLY = "it ends too early"
+EARLY = "it is truncated"
 
 _SPAN = b"\x0a\x10"
 """How a span begins: with an id of sixteen bytes. A metric begins with a name."""
@@ -246,7 +246,7 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, at
         shift += 7
-    raise Broken("a number does not end")
+    raise Broken("a number is truncated")
 
 
 def field_at(data: bytes, at: int, *, cut: bool = False) -> tuple[int, bytes, int]:
@@ -265,7 +265,7 @@ def field_at(data: bytes, at: int, *, cut: bool = False) -> tuple[int, bytes, in
     elif kind in (1, 5):
         end = at + (8 if kind == 1 else 4)
     else:
-        raise Broken("a field is of no kind that protobuf has")
+        raise Broken("a field has an unknown wire type")
     if tag >> 3 == 0 or (end > len(data) and not cut):
         raise Broken(EARLY)
     return tag, data[at:end], end

@@ -21,7 +21,7 @@ NAME = "swe-agent"
 TITLE = "SWE-agent trajectories"
 FILES = ".traj"
 FIDELITY = (Level.EXACT, Level.REBUILT, Level.PARTIAL)
-LACKS = "tools called as functions; in old files how the history was shortened"
+LACKS = "tools called as functions; in old files, how the history was shortened"
 
 _BEGINS = rb'\A\W*\{\s*(?:"environment"\s*:\s*"[^"]*"\s*,\s*)?'
 _STEPS = rb'"(?:trajectory|attempts)"\s*:\s*\[\s*(?:\{|\])'

@@ -223,7 +223,7 @@ class Attempt:
                 place = next(waiting, None)
             yield Step(index=index, raw=raw, said=found)
         if place is not None:
-            tally.problem(f"{where}history {place}", "holds an answer that no step tells")
+            tally.problem(f"{where}history {place}", "contains a response that is in no step")
 
 
 def attempts(source: Source, tally: Tally) -> tuple[dict[str, Any], list[Attempt]]:
@@ -287,7 +287,7 @@ def _history_index(history: list[dict[str, Any]], place: int) -> dict[str, Any]:
 
 
 MAYBE_SHORTENED = "how the history was shortened for the model is not recorded"
-ASKED_AGAIN = "what the model was told of its unusable answer is not recorded"
+ASKED_AGAIN = "the reply to an unusable response is not recorded"
 
 _NO_MODEL = {"replay", "human", "human_thought", "instant_empty_submit"}
 _FAITHFUL = {"default", "cache_control", "tag_tool_call_observations"}
