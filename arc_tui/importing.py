@@ -27,7 +27,7 @@ from replay.store.edits import Supplement, attach, sketch, supplement_of
 from replay.store.handle import Store, now_ns
 from replay.store.rows import step_rows, trace_row, trace_rows
 from replay.store.trouble import StoreTooOld, is_of_file
-from replay.store.write import Finished, Writer, together
+from replay.store.write import Finished, Writer, group_batches
 from replay.trace import NO_SYSTEM, NO_TOOLS, Tool
 from taxonomy.calibration.approval import counts_until, trusted_scores
 from taxonomy.diagnosis import diagnose
@@ -176,7 +176,7 @@ def _import_file(
             if claimed is None and not asked:
                 return None
             batches = formats.load(source, tally, format=claimed, task_from=task_from)
-            for group in together(batches):
+            for group in group_batches(batches):
                 for each in writer.take(group):
                     if isinstance(each, BadTrace):  # this trace; others of the file may be fine
                         error = str(each)

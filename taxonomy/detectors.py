@@ -258,7 +258,7 @@ class JudgeDetector:
             for name, each in open_.items():
                 self._known[name] = _bad(by_rule(self._trace, self.step, each))
             return
-        asked = {name: self._inquiry(each, self.judge) for name, each in open_.items()}
+        asked = {name: self._judge_request(each, self.judge) for name, each in open_.items()}
         self._known |= {name: None for name, each in asked.items() if isinstance(each, Unasked)}
         about = {name: each for name, each in asked.items() if isinstance(each, JudgeRequest)}
         names = list(about)
@@ -277,11 +277,11 @@ class JudgeDetector:
             return NO_CALLS
         distinct = {_identity(each): each for each in actions}
         known = estimate_cost(
-            [self._inquiry(each, self.judge) for each in distinct.values()], self.judge, 1
+            [self._judge_request(each, self.judge) for each in distinct.values()], self.judge, 1
         )
         with Store.open(":memory:") as empty:
             nobody = Cached(empty, self.judge.name)
-            like = self._inquiry(self._recorded, self.judge)
+            like = self._judge_request(self._recorded, self.judge)
             each = estimate_cost([like], nobody, 1)
         return total_estimate([known, *[each] * others])
 
@@ -290,7 +290,7 @@ class JudgeDetector:
         at = self._trace.steps[self.step].ask
         return action(at.response, at.error)
 
-    def _inquiry(self, given: Action, judge: Cached) -> JudgeRequest | Unasked:
+    def _judge_request(self, given: Action, judge: Cached) -> JudgeRequest | Unasked:
         return asked_of(
             self._trace,
             self.step,

@@ -1,7 +1,6 @@
 """Names of the product are those of its glossary: what was renamed does not come back.
 
-Looked at are modules, classes and functions. Old names that are still there stand in `TO_GO`, by
-the folder that has them: take a name away once it is gone, add none.
+Looked at are modules, classes and functions.
 """
 
 from __future__ import annotations
@@ -10,8 +9,6 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PRODUCT = ("arc_tui", "taxonomy", "replay")
@@ -49,13 +46,6 @@ OLD_MODULES = frozenset(
     "pointing prospect road said savable seen shown sifting stage strayed_user tell teller "
     "together told trusting tryout wish wishing".split()
 )
-
-TO_GO = {
-    "replay/": frozenset({"CannotAsk", "_together", "together"}),
-    "taxonomy/": frozenset(
-        {"_belief", "_inquiry", "_together", "_worked_out", "inquiry", "mostly"}
-    ),
-}
 
 BARE_PARTICIPLE = re.compile(
     r"_?(?!need$|seed$|feed$|speed$|embed$|exceed$|proceed$|succeed$)"
@@ -101,22 +91,11 @@ def is_old(kind: str, name: str) -> bool:
             return bare in OLD_FUNCTIONS
 
 
-def is_known(place: str, name: str) -> bool:
-    """Is it an old name of a room that is still to be renamed?"""
-    return any(place.startswith(room) and name in known for room, known in TO_GO.items())
-
-
-@pytest.mark.slow
 def test_no_old_name_comes_back() -> None:
-    back = [
-        f"{place}: {kind} {name}"
-        for place, kind, name in names()
-        if is_old(kind, name) and not is_known(place, name)
-    ]
+    back = [f"{place}: {kind} {name}" for place, kind, name in names() if is_old(kind, name)]
     assert not back, "words of the old dialect: see the glossary"
 
 
-@pytest.mark.slow
 def test_functions_are_called_by_what_they_do() -> None:
     count = dict.fromkeys(PRODUCT, 0)
     for place, kind, name in names():

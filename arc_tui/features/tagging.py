@@ -205,7 +205,7 @@ def list_(
     if sum((agreement, clean, bool(query))) > 1:
         raise click.UsageError("--agreement, --clean and QUERY cannot be combined")
     if blind and not agreement:
-        raise click.UsageError("--blind needs --agreement; `arc review --blind` lists runs")
+        raise click.UsageError("--blind needs --agreement. Try: arc review --blind, to list runs")
     with open_judged(db) as store:
         if agreement:
             print_agreement(build_raters(store, blind=blind), as_json)

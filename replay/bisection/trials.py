@@ -47,7 +47,7 @@ class Version(Struct, frozen=True, kw_only=True):
     start: int | None = None
 
 
-class CannotAsk(BadEdit):
+class NotReplayable(BadEdit):
     """A step that cannot be asked again, whatever is edited: its request is not known, or cannot
     be sent."""
 
@@ -137,7 +137,7 @@ class Trials:
         *,
         range: int = 0,
     ) -> None:
-        """Raises BadEdit where a version does not apply there, CannotAsk where none could."""
+        """Raises BadEdit where a version does not apply there, NotReplayable where none could."""
         self.detector = detector
         self.model = model
         self.versions: list[Version] = []
@@ -255,7 +255,7 @@ def _planned(trace: Trace, step: int, version: Version, model: str) -> Plan:
     (plan,) = planned
     refusal = plan.refusal or plan.edited_refusal
     if refusal is not None:
-        raise CannotAsk(f"{version.name}: cannot replay step {step}: {refusal}")
+        raise NotReplayable(f"{version.name}: cannot replay step {step}: {refusal}")
     return plan
 
 
@@ -307,7 +307,7 @@ class Rollouts:
         max_steps: int | None = None,
         range: int = 0,
     ) -> None:
-        """Raises BadEdit where a version does not apply, CannotAsk where nothing can be asked."""
+        """Raises BadEdit where a version does not apply, NotReplayable where no step can be."""
         self.ending = ending
         self.model = model
         self.given: list[Rollout] = []
@@ -336,7 +336,7 @@ class Rollouts:
             raise NotFound("step", str(version.start))
         if ahead[0].refusal is not None:
             where = f"cannot replay step {ahead[0].step.index}"
-            raise CannotAsk(f"{version.name}: {where}: {ahead[0].refusal}")
+            raise NotReplayable(f"{version.name}: {where}: {ahead[0].refusal}")
         first = ahead[0]
         self.fidelity = self.fidelity or first.edited.sent.fidelity(first.step.ask.fidelity)
         self.versions.append(version)

@@ -341,7 +341,7 @@ def touches(change: Change) -> bool:
             return names_step(change)
 
 
-def together(parts: Sequence[Edit]) -> Edit | None:
+def merge_edits(parts: Sequence[Edit]) -> Edit | None:
     """The changes of all parts in their order; None for none, the part itself for one.
 
     Raises BadEdit where they are meant for different threads.

@@ -281,7 +281,7 @@ class _Unpacked(io.RawIOBase):
         self._left -= len(found)
         if self._left < 0:
             raise ValueError(
-                f"it decompresses to more than {_MOST_RATIO} times its size. Try: decompress it first"
+                f"it decompresses to more than {_MOST_RATIO} times its size; decompress it first"
             )
         buffer[: len(found)] = found
         return len(found)

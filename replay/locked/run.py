@@ -168,7 +168,7 @@ def replay(
     waiting = [row for row in rows if not row.finished]
     in_turn = sampling.schedule == "cheap"
     try:
-        yield from (_in_turn if in_turn else _together)(waiting, sampling)
+        yield from (_in_turn if in_turn else _replay_rows)(waiting, sampling)
     except ModelRefused as refused:
         for row in waiting:
             if not row.finished:
@@ -205,7 +205,7 @@ def _in_turn(rows: Sequence[Row], sampling: Sampling) -> Iterator[StepResult]:
             yield row.result()
 
 
-def _together(rows: Sequence[Row], sampling: Sampling) -> Iterator[StepResult]:
+def _replay_rows(rows: Sequence[Row], sampling: Sampling) -> Iterator[StepResult]:
     """Every step at one level, then those that are still open at the next."""
     tests = sum(row.touched for row in rows)
     while rows:

@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 from replay import digests
 from replay.digests import encode
 from replay.edit.changes import Change, Edit
-from replay.edit.editor import together
+from replay.edit.editor import merge_edits
 from replay.edit.files import from_files
 from replay.errors import ArcError, BadEdit, NotFound
 from replay.store.handle import Store, now_ns
@@ -92,7 +92,7 @@ def combined_edit(store: Store, system: Path | None, changes: tuple[str, ...]) -
         file = Path(each)
         stored = not file.exists() and file.suffix != ".toml"
         parts.append(find(store, each) if stored else from_files(None, [file]))
-    return together([part for part in parts if part is not None])
+    return merge_edits([part for part in parts if part is not None])
 
 
 def edit_named(store: Store, word: str) -> Edit:

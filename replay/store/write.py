@@ -67,7 +67,7 @@ SPANS_TOGETHER = 256
 more would keep other writers waiting."""
 
 
-def together(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
+def group_batches(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
     """Batches in groups for `Writer.take`. Where the source breaks, what came before comes first.
 
     A group is put together while nothing is locked.

@@ -103,7 +103,7 @@ class Scale(Struct, frozen=True, kw_only=True):
 
 
 UNIT_SCALE = Scale()
-SCALE_HINT = "Try: arc label --from FILE --scale -1..1, or 1..5"
+SCALE_HINT = "Try: arc label --from FILE --scale WORST..BEST, such as -1..1"
 
 
 def read_labels(
@@ -182,7 +182,7 @@ def _label(line: bytes, number: int, scale: Scale) -> Label | Unusable:
         word = said[classes.index(None)]
         return Unusable(trace=known.trace, line=number, why=f"unknown class: {word!r}")
     if known.score is not None and known.score not in scale:
-        why = f"gives a score of {known.score:g}, outside {scale}"
+        why = f"has a score of {known.score:g}, not between {scale}"
         return Unusable(trace=known.trace, line=number, why=why, off_scale=True)
     wrong = _wrong(known)
     if wrong is not None:

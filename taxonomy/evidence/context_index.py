@@ -233,7 +233,7 @@ class Index:
         """Worked out of shown numbers, or put together from shown parts; never an address."""
         digits = number(wanted)
         if digits is not None:
-            return self._worked_out(float(digits), step)
+            return self._find_computation(float(digits), step)
         parts = [part for part in _JOINT.split(wanted) if part]
         places = [self._tokens.get(part) for part in parts]
         known = [at for at in places if at is not None and self.sources[at].visible <= step]
@@ -241,7 +241,7 @@ class Index:
             return None
         return self._found(max(known), step, "derived", text)
 
-    def _worked_out(self, target: float, step: int) -> Origin | None:
+    def _find_computation(self, target: float, step: int) -> Origin | None:
         """Of the latest numbers. A price shown in units may be passed in its hundredth."""
         units = number(f"{target / 100:.2f}") or ""
         priced = self._prices.get(units)

@@ -292,7 +292,7 @@ class DemoBeliefs:
                 "the demo model believes only what a shop's tools showed it",
                 "ask the run's own model (--model NAME --live --budget USD)",
             )
-        facts = {key: _belief(mind, line) for key, line in _lines(question)}
+        facts = {key: _believed_fact(mind, line) for key, line in _lines(question)}
         content = [{"type": "text", "text": json.dumps(facts)}]
         digest = digests.digest("belief", rest.fingerprint, question)
         return {
@@ -330,7 +330,7 @@ def _lines(question: str) -> Iterator[tuple[str, str]]:
         yield match[1], match[0]
 
 
-def _belief(mind: Mind, line: str) -> dict[str, Json]:
+def _believed_fact(mind: Mind, line: str) -> dict[str, Json]:
     """What it believes of a fact of a thing; of any other question it knows nothing."""
     fact = _LINE.match(line)
     if fact is None:

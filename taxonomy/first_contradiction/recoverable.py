@@ -101,7 +101,7 @@ class Arm(Struct, frozen=True, kw_only=True):
     why: str | None = None
 
     @property
-    def mostly(self) -> bool:
+    def is_mostly_bad(self) -> bool:
         return 2 * self.bad > self.n
 
 
@@ -121,10 +121,10 @@ class Trial(Struct, frozen=True, kw_only=True):
 
     @property
     def status(self) -> Status:
-        if not self.control.n or not self.fixed.n or not self.control.mostly:
+        if not self.control.n or not self.fixed.n or not self.control.is_mostly_bad:
             return "inconclusive"
         if self.p <= ALPHA:
-            return "inconclusive" if self.fixed.mostly else "confirmed"
+            return "inconclusive" if self.fixed.is_mostly_bad else "confirmed"
         little = effect_probability(*self._counts) <= ALPHA
         return "refuted" if little else "inconclusive"
 

@@ -105,7 +105,7 @@ def judged_each(
             came.setdefault(which, {})[sample] = outcome
             if len(came[which]) == samples:
                 outcomes = [given for _, given in sorted(came.pop(which).items())]
-                yield from ((which, said) for said in _together(inquiries[which], outcomes))
+                yield from ((which, said) for said in _read_samples(inquiries[which], outcomes))
 
 
 def estimate_cost(asked: Iterable[JudgeRequest | Unasked], model: Cached, samples: int) -> Estimate:
@@ -142,7 +142,9 @@ def _usage(inquiry: JudgeRequest) -> Usage:
     )
 
 
-def _together(inquiry: JudgeRequest, outcomes: Sequence[Outcome]) -> Generator[Judged, None, None]:
+def _read_samples(
+    inquiry: JudgeRequest, outcomes: Sequence[Outcome]
+) -> Generator[Judged, None, None]:
     """The samples of an inquiry, for each of its places and, in mode `run`, for all of it."""
     read = [_read(inquiry, outcome) for outcome in outcomes]
     given = [found for found in read if isinstance(found, tuple)]

@@ -62,7 +62,7 @@ class _Texts(Struct, frozen=True, forbid_unknown_fields=True):
     texts: tuple[str, ...]
 
 
-def inquiry(original: str, count: int, model: str) -> Sent:
+def paraphrase_request(original: str, count: int, model: str) -> Sent:
     """The request for `count` paraphrases, as it is sent to the model of that name."""
     words = f"{fenced([Piece('the request', original)])}\n\nGive {count} texts."
     said = Message(dialect="anthropic", body={"role": "user", "content": words})
@@ -83,7 +83,7 @@ def paraphrases(original: str, count: int, model: Cached) -> tuple[Paraphrase, .
     Raises OfflineMiss where an answer is not stored and none may be asked for, ModelRefused where
     the model declines.
     """
-    sent = inquiry(original, count, model.name)
+    sent = paraphrase_request(original, count, model.name)
     texts: list[str] = []
     found: tuple[Paraphrase, ...] = ()
     for sample in range(TRIES):
@@ -139,7 +139,7 @@ def _less(both: Estimate, own: Estimate) -> Estimate:
 
 def of_writing(original: str, count: int, writer: Cached) -> Estimate:
     """The first request for paraphrases; it is asked again where some are refused."""
-    sent = inquiry(original, count, writer.name)
+    sent = paraphrase_request(original, count, writer.name)
     if writer.stored(sent, 0):
         return structs.replace(NO_CALLS, stored=1)
     usage = Usage(

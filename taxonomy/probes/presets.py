@@ -264,7 +264,7 @@ def _shortened(lines: list[str], room: int) -> Iterator[str]:
 # --- asked for
 
 
-def inquiry(trace: Trace, step: int, model: str) -> Sent:
+def summary_request(trace: Trace, step: int, model: str) -> Sent:
     """The request for a summary of what came before a step, as it is sent."""
     context = trace.steps[step].ask.request.context
     said = context.messages() if context is not None else []
@@ -288,7 +288,7 @@ def request_summary(trace: Trace, step: int, model: Cached) -> str:
     Raises OfflineMiss where it is not stored and may not be asked for, ModelRefused where the
     model declines or answers with no words.
     """
-    body: dict[str, Any] = model.answer(inquiry(trace, step, model.name), 0).body
+    body: dict[str, Any] = model.answer(summary_request(trace, step, model.name), 0).body
     text = content_text(body.get("content")).strip()
     if not text:
         raise ModelRefused(f"{model.name} wrote no summary", "Try: --summary FILE")

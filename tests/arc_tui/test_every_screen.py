@@ -340,8 +340,8 @@ class TestEmpty:
             for name, next_step in (
                 ("runs.failures", "esc               goes back; T there reviews"),
                 ("runs.calibration", "o                      read a file of labels"),
-                ("runs.queue", "Q offers runs tagged by others"),
-                ("runs.blind", "T offers untagged runs"),
+                ("runs.queue", "Q shows runs tagged by others"),
+                ("runs.blind", "T shows untagged runs"),
                 ("runs.compare", "o opens files"),
             ):
                 pilot.app.clear_notifications()

@@ -174,7 +174,7 @@ def test_another_scale_is_said_and_never_guessed(
 ) -> None:
     found = [("a.json", {"step": at}, score, "j") for at, score in enumerate(scores)]
     path = rows(tmp_path / "scores.jsonl", *found)
-    with pytest.raises(ArcError, match="which is not within 0 and 1") as refused:
+    with pytest.raises(ArcError, match="not between 0 and 1") as refused:
         arc(db, "label", "--from", path)
     assert "--scale WORST..BEST" in str(refused.value.hint)
     assert candidates(db, ids(db)["a.json"]) == [], "nothing of the file was taken"

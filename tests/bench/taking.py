@@ -27,7 +27,7 @@ from replay import formats
 from replay.formats.source import Source, Tally
 from replay.redact.redactor import Redactor
 from replay.store.handle import Store
-from replay.store.write import Writer, together
+from replay.store.write import Writer, group_batches
 from taxonomy.judgements.schema import open_ledger
 from tests.bench import exports
 from tests.bench.exports import Corpus
@@ -128,7 +128,7 @@ def take_in(source: Path, database: Path) -> None:
 def bring(store: Store, source: Path) -> None:
     """The traces of a file into a store."""
     writer = Writer(store)
-    for group in together(formats.load(Source(source), Tally())):
+    for group in group_batches(formats.load(Source(source), Tally())):
         writer.take(group)
 
 

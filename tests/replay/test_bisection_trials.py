@@ -10,7 +10,7 @@ import pytest
 from replay.bisection.course import Ended, Progress, bisect, bisect_hunks
 from replay.bisection.hunks import Chosen, Culprits, hunks
 from replay.bisection.rounds import Found, SampleRequest, Settings
-from replay.bisection.trials import CannotAsk, Reaches, Rollouts, Trials, Version, as_one
+from replay.bisection.trials import NotReplayable, Reaches, Rollouts, Trials, Version, as_one
 from replay.edit.changes import Edit, ReplaceText, SetSystem
 from replay.errors import BadEdit, ModelRefused, OfflineMiss, RequestRefused
 from replay.free.recorded_results import Terms
@@ -111,7 +111,7 @@ class TestTrials:
     def test_a_step_whose_request_is_not_known_cannot_be_asked(self, store: Store) -> None:
         unknown = Fidelity(level=Level.NONE, reasons=("its text was cut",))
         kept = stored(store, spans(fidelity=unknown))
-        with pytest.raises(CannotAsk, match="its text was cut"):
+        with pytest.raises(NotReplayable, match="its text was cut"):
             Trials(kept, LOOKS, tiny(store), versions(1, 2))
 
     def test_samples_of_another_range_are_asked_afresh(self, store: Store) -> None:

@@ -16,7 +16,7 @@ from replay.store import read, rows
 from replay.store.connection import PAGE_BYTES
 from replay.store.handle import Store
 from replay.store.schema import Migrations
-from replay.store.write import SPANS_TOGETHER, Finished, Writer, together
+from replay.store.write import SPANS_TOGETHER, Finished, Writer, group_batches
 from replay.trace import AgentSpan, Batch, Header, Message, ModelCall, Request, extend
 
 
@@ -42,7 +42,7 @@ def many(name: str, spans: int) -> Batch:
 def test_traces_come_in_groups_that_are_worth_a_transaction() -> None:
     third = SPANS_TOGETHER // 3 + 1
     given = [many(f"t{n}", third) for n in range(4)] + [many("large", 3 * SPANS_TOGETHER)]
-    groups = list(together(given))
+    groups = list(group_batches(given))
     assert [len(group) for group in groups] == [3, 2, 0]
     assert [batch for group in groups for batch in group] == given
 
@@ -52,7 +52,7 @@ def test_what_came_before_a_break_comes_first() -> None:
         yield many("good", 1)
         raise BadTrace("x.jsonl", "line 2", "is not JSON")
 
-    groups = together(broken())
+    groups = group_batches(broken())
     assert [batch.header.source_id for batch in next(groups)] == ["good"]
     with pytest.raises(BadTrace, match="line 2"):
         next(groups)

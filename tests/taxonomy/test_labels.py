@@ -106,7 +106,7 @@ class TestReading:
         ("line", "why"),
         [
             ('{"trace": "a", "class": ["confusion"]}', "unknown class"),
-            ('{"trace": "a", "score": 3}', "gives a score of 3"),
+            ('{"trace": "a", "score": 3}', "has a score of 3"),
             ('{"trace": "a", "at": {}}', "needs exactly one"),
             ('{"trace": "a", "at": {"step": 1, "message": 1}}', "needs exactly one"),
             ('{"at": null}', "is not a label"),

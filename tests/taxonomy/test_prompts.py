@@ -70,9 +70,11 @@ def _judged(mode: str) -> Callable[[Trace], list[str]]:
 BUILT: dict[str, Callable[[Trace], list[str]]] = {
     **{f"taxonomy/judge/requests.py {mode}": _judged(mode) for mode in RUBRICS},
     "taxonomy/paraphrase_test/result.py": lambda run: [
-        prompt(result.inquiry(_first_words(run), 3, MODEL).body())
+        prompt(result.paraphrase_request(_first_words(run), 3, MODEL).body())
     ],
-    "taxonomy/probes/presets.py": lambda run: [prompt(presets.inquiry(run, 2, MODEL).body())],
+    "taxonomy/probes/presets.py": lambda run: [
+        prompt(presets.summary_request(run, 2, MODEL).body())
+    ],
 }
 
 THE_RUN_ITSELF = {

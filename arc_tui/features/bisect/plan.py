@@ -18,7 +18,7 @@ from replay import kept
 from replay.bisection.course import bisect, bisect_hunks, spelled
 from replay.bisection.hunks import Chosen, Hunk, expected_for_hunks, expected_for_versions, hunks
 from replay.bisection.rounds import USUAL, Settings
-from replay.bisection.trials import CannotAsk, Rollouts, Trials, Version
+from replay.bisection.trials import NotReplayable, Rollouts, Trials, Version
 from replay.edit.changes import Edit
 from replay.errors import BadEdit, ModelRefused, OfflineMiss
 from replay.free import run as free
@@ -218,7 +218,7 @@ class Plan:
             version = Version(name=f"step {step.index}", edit=_one_model(fix), start=step.index)
             try:
                 self.trials.add(version)
-            except CannotAsk as refusal:
+            except NotReplayable as refusal:
                 self.notices.append(refusal.message)
             except BadEdit as refusal:
                 self.notices.append(f"left out: {refusal.message}")

@@ -427,7 +427,7 @@ def p_words(p: float) -> str:
 def _why_inconclusive(trial: Trial) -> str:
     if not trial.control.n or not trial.fixed.n:
         return "; an arm has no usable sample"
-    if not trial.control.mostly:
+    if not trial.control.is_mostly_bad:
         return "; control does not fail in most samples"
     return "; more samples (-k) may decide"
 

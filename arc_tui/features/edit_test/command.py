@@ -66,7 +66,7 @@ from arc_tui.features.edit_test.view import (
 from arc_tui.ui import format
 from replay.compare.rules import rules_from
 from replay.edit.changes import Change, Edit, describe
-from replay.edit.editor import together
+from replay.edit.editor import merge_edits
 from replay.edit.files import from_files, to_toml
 from replay.errors import ArcError
 from replay.locked.row import Schedule
@@ -190,7 +190,7 @@ def try_(
 
 def _edit(store: Store, word: str | None, system: Path | None) -> Edit:
     parts = [edit_named(store, word) if word is not None else None, from_files(system, [])]
-    edit = together([part for part in parts if part is not None])
+    edit = merge_edits([part for part in parts if part is not None])
     if edit is None:
         raise click.UsageError("no edit given. Try: EDIT or --system FILE")
     return edit

@@ -46,7 +46,7 @@ NO_FAILURES = "no failed runs here"
 
 WHAT_NOW = """a run counts as failed where its source or its grader says so
 
-{back:<15}   goes back; {queue} there reviews the runs marked ✓!
+{back:<15}   goes back; {queue} there reviews ✓! runs
 arc import PATH   imports more runs; a result.json or a
                   reward.txt beside one gives its outcome"""
 

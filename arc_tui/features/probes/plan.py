@@ -177,7 +177,7 @@ def cost_of(case: Case, made: Preset, request: ProbeRequest, model: Cached) -> E
 
 def _of_writing(trace: Trace, cut: int, model: Cached, like: str) -> Estimate:
     """One request for a summary of about the size of one by rule."""
-    sent = presets.inquiry(trace, cut, model.name)
+    sent = presets.summary_request(trace, cut, model.name)
     if model.stored(sent, 0):
         return Estimate(calls=0, stored=1, input_tokens=0, output_tokens=0, usd=0.0)
     size = sum(len(str(each)) for each in sent.conversation.messages()) // 4 + 1

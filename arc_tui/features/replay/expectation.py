@@ -16,7 +16,7 @@ from arc_tui.ui import format
 from replay import kept
 from replay.bisection.change_point import HALF, LOOK, is_majority
 from replay.bisection.rounds import SampleRequest
-from replay.bisection.trials import CannotAsk, Given, Rollout, Rollouts, Trials, Version
+from replay.bisection.trials import Given, NotReplayable, Rollout, Rollouts, Trials, Version
 from replay.errors import CannotTell, ModelRefused, OfflineMiss
 from replay.free.recorded_results import Terms
 from replay.locked.estimate import NO_CALLS, Estimate, estimate, total_estimate
@@ -135,7 +135,7 @@ class _Work:
             )
         try:
             self._trials.add(version)
-        except CannotAsk as refusal:
+        except NotReplayable as refusal:
             raise CannotTell(refusal.message, refusal.hint) from refusal
         self._expect = question.expect
         self._bound = question.share
