@@ -159,4 +159,5 @@ async def test_what_the_app_opens_on_is_drawn_at_once_and_says_that_it_is_loadin
         assert isinstance(shown, screen.ArcScreen)
         assert not shown._undrawn
         assert "no failed runs" not in text(pilot.app)
+        await until(pilot, SAID)
         await stopped(pilot, endless)
