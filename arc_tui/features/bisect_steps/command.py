@@ -281,8 +281,8 @@ def _sources(sources: tuple[SourceRow, ...]) -> Iterator[str]:
     roles = max(len(each.role) for each in sources)
     for each in sources:
         message = f", message {each.message}" if each.message is not None else ""
-        where = f"{each.where}{message}"
-        yield f"  {each.role:<{roles}}  {format.one_line(each.text)}  [{where}]"
+        where = f"  [{each.where}{message}]" if each.where else ""
+        yield f"  {each.role:<{roles}}  {format.one_line(each.text)}{where}"
 
 
 def _confirmation(given: ConfirmationView) -> Iterator[Text]:
