@@ -164,8 +164,10 @@ class _FreeRuns:
 def free_runs(views: Iterable[FreeView]) -> FreeRuns:
     """The runs together: of one, its own sentence, and that one run is not conclusive."""
     runs = tuple(views)
-    alone = len(runs) == 1
-    said = f"{runs[0].sentence} {ONE_RUN}" if alone else runs_sentence(runs)
+    if len(runs) > 1:
+        return FreeRuns(sentence=runs_sentence(runs), runs=runs)
+    answered = runs[0].spent.calls + runs[0].spent.cached > 0
+    said = f"{runs[0].sentence} {ONE_RUN}" if answered else runs[0].sentence
     return FreeRuns(sentence=said, runs=runs)
 
 

@@ -79,7 +79,12 @@ class FreeState(ExperimentState, frozen=True, eq=False, kw_only=True):
             return f"Stopped. Completed calls are saved. {so_far}".rstrip()
         if self.running or self.view.stop is None:
             return self.view.sentence or "Replaying the first step."
-        return f"{self.view.sentence} {ONE_RUN}"
+        return f"{self.view.sentence} {ONE_RUN}" if self.has_answers else self.view.sentence
+
+    @property
+    def has_answers(self) -> bool:
+        """Did the model answer at all?"""
+        return self.view.spent.calls + self.view.spent.cached > 0
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -119,11 +124,14 @@ def next_steps(state: FreeState) -> Iterator[str]:
             yield "the next user message is unknown: run the agent again"
         case "cap":
             yield f"Try: {_command(state)} --max-steps N"
-        case "cut" | "refused" if not stop.passing:
+        case "refused" if not state.has_answers and "`arc attach`" in stop.sentence:
+            yield "‹free.back› back, then ‹trace.edit:e› attach what is missing"
+        case "cut" | "refused" if not stop.passing and state.has_answers:
             yield "‹free.run› gives the same: the response is cached. Try another edit."
         case _:
             pass
-    yield f"five samples: {_command(state)} -k 5"
+    if state.has_answers:
+        yield f"five samples: {_command(state)} -k 5"
 
 
 def _command(state: FreeState) -> str:

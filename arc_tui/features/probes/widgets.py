@@ -237,6 +237,7 @@ TEXT = 400
 
 MORE = "‹probe.samples› more samples, another probe, or your own constraint (‹probe.words›)"
 YOUR_WORDS = "‹probe.words› write one"
+ATTACH = "‹probe.back› close, then ‹trace.edit:e› attach"
 NO_SYMPTOM = "No symptom matches. Choose a probe."
 NO_PROBE = "No probe for this step. ‹probe.back› close, then choose another step."
 
@@ -254,9 +255,10 @@ def _offer(offer: ProbeOffer, state: ProbeState) -> Iterator[Item]:
         unseen = f"{offer.symptom} (not detected: valid only if you observed it)"
         yield Block(text=unseen, label="symptom", style="candidate")
     if offer.why_not is not None:
-        aside = YOUR_WORDS if offer.name == "constraint" else ""
+        own = YOUR_WORDS if offer.name == "constraint" else ""
+        aside = ATTACH if "`arc attach`" in offer.why_not else own
         yield HintBlock(
-            text=format.plain(offer.why_not), label="cannot", style="error", aside=aside
+            text=format.plain(offer.why_not), label="not possible", style="error", aside=aside
         )
         return
     for shown in readings(offer):

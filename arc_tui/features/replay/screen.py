@@ -69,6 +69,7 @@ class ReplayScreen(ExperimentScreen[ReplayState]):
     BINDINGS = [
         run_key("replay", "Call the model at every step, as recorded and with the edit"),
         stop_key("replay"),
+        bind("a", "attach", id="replay.attach", tooltip="Attach what the source did not record"),
         bind("e", "edit", id="replay.edit", tooltip="Edit the text that is chosen at the left"),
         bind("J", "step(1)", id="replay.step_next", group=STEP, show=False,
              tooltip="Go to the next step, from the one in full too"),
@@ -95,7 +96,6 @@ class ReplayScreen(ExperimentScreen[ReplayState]):
         bind("i", "change", id="replay.change", label="also change",
              tooltip="Insert a change that no text shows: a constraint, the edit's model, effort"),
         bind("E", "editor", id="replay.editor", tooltip="Edit the text in your own editor"),
-        bind("a", "attach", id="replay.attach", tooltip="Attach what the source did not record"),
         bind("esc", "back", id="replay.back", tooltip="Back to the steps, then to the run"),
     ]  # fmt: skip
 

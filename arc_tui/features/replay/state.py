@@ -88,10 +88,16 @@ class ReplayState(ExperimentState, frozen=True, eq=False, kw_only=True):
             said.insert(0, CHANGED)
         if self.draft.notice is not None and self.draft.notice not in said:
             said.append(self.draft.notice)
-        if self.draft.missing:
-            said.append(f"{' and '.join(self.draft.missing)}: ‹replay.attach› attach")
-        if self.trouble is not None and self.trouble.hint:
-            said.insert(0, self.trouble.hint)
+        trouble, missing = self.trouble, self.draft.missing
+        if trouble is not None and missing and all(each in trouble.message for each in missing):
+            said.append(
+                "‹replay.attach› attach what is missing; arc record logs it in the next run"
+            )
+            return tuple(said)
+        if missing:
+            said.append(f"{' and '.join(missing)}: ‹replay.attach› attach")
+        if trouble is not None and trouble.hint:
+            said.insert(0, trouble.hint)
         return tuple(said)
 
 

@@ -102,7 +102,7 @@ class Detail(Vertical):
 _PROVIDER = re.compile(r"[^\s,/]+/(?=[^\s,])")
 """What stands before a model's own name: there is no room for it in a head line."""
 
-MODEL = 32
+MODEL = 24
 """Cells of the name of a model."""
 
 REST, SHORTEST = 70, 28
