@@ -12,9 +12,11 @@ from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import distribution, packages_distributions
+from itertools import chain
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from tests.blank import put_ledger
 from tests.test_boundaries import PACKAGES, ROOT, nodes
@@ -262,3 +264,12 @@ def _modules_of_the_product() -> list[str]:
     paths = [path for folder in PACKAGES for path in sorted((ROOT / folder).rglob("*.py"))]
     names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in paths]
     return [each.removesuffix(".__init__") for each in names if not each.endswith("__main__")]
+
+
+def test_the_lock_has_a_version_that_satisfies_each_requirement() -> None:
+    lines = (ROOT / ".ci/dev.lock").read_text().splitlines()
+    pins = dict(each.partition(" ;")[0].split("==") for each in lines if each[:1].isalnum())
+    optional = PROJECT["optional-dependencies"].values()
+    for text in chain(PROJECT["dependencies"], *optional):
+        need = Requirement(text)
+        assert need.specifier.contains(pins[normal(need.name)]), text

@@ -18,6 +18,7 @@ import pytest
 from arc_tui.commands import cli
 from arc_tui.places import fixtures
 from tests.docs import DOCS, README, ROOT, blocks, console, pages, site, tables
+from tests.shared import MUST_BE_THERE
 from tests.spoken import every_command
 from tests.test_sentences import GIVEN_UP
 
@@ -49,7 +50,7 @@ def test_the_tables_are_what_the_code_says(page: Path) -> None:
 )
 def test_the_commands_print_what_is_written(page: Path) -> None:
     text = page.read_text()
-    assert all(path.exists() for path in console.files(text).values()) or not os.environ.get("CI")
+    assert all(path.exists() for path in console.files(text).values()) or not MUST_BE_THERE
     assert console.played(text) == text, f"run `python -m tests.docs {name(page)}`"
 
 

@@ -28,6 +28,7 @@ from taxonomy.judgements.tags import TagRow
 from taxonomy.query.listing import RunRow
 from tests.bench.calibration_results import markdown, shipped
 from tests.faults import reached
+from tests.licences import licences
 from tests.spoken import command_at, every_command
 
 
@@ -273,6 +274,15 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     )
 
 
+def licence_table() -> str:
+    """A row a package that comes with `arc`."""
+    rows = [
+        (f"`{name}`", licence, f"`[{extra}]`" if extra else "")
+        for name, (licence, extra) in licences().items()
+    ]
+    return _table(("package", "licence", "extra"), rows)
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
     "calibration": calibrated,
     "changes": changes,
@@ -283,6 +293,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "faults": faults,
     "formats": inputs,
     "keys": keys,
+    "licences": licence_table,
     "localiser": localised,
     "never checked": never_checked,
     "options": options,
