@@ -19,8 +19,8 @@ from arc_tui.experiments.request import FreeRunRequest, views_of
 from arc_tui.experiments.runner import JobProgressed
 from arc_tui.features.free.run import run_free_replays
 from arc_tui.features.free.screen import FreeScreen, StubBox
-from arc_tui.features.free.view import UNCHECKED, FreeView
-from arc_tui.features.free.widgets import left_of
+from arc_tui.features.free.view import NO_RUN, ONE_RUN, UNCHECKED, FreeStop, FreeView
+from arc_tui.features.free.widgets import FreeState, left_of, next_steps
 from arc_tui.features.replay.screen import ReplayScreen
 from arc_tui.features.trace.screen import TraceScreen
 from arc_tui.navigation import OpenFreeReplay
@@ -372,3 +372,15 @@ async def test_trouble_stands_where_the_sentence_would(db: Path) -> None:
     async with opened(db, edit=None, trace="nothing") as (pilot, screen):
         assert screen.state.phase == "failed"
         assert "nothing" in rows(pilot.app)[0]
+
+
+def test_a_run_without_an_answer_is_no_sample_and_names_what_helps() -> None:
+    why = "Cannot replay step 3: tool definitions not recorded (`arc attach` adds them)."
+    view = structs.replace(NO_RUN, sentence=why, stop=FreeStop(status="refused", sentence=why))
+    state = FreeState(phase="done", view=view)
+    assert state.lines == (why,)
+    assert list(next_steps(state)) == [
+        "‹free.back› back, then ‹trace.edit:e› attach what is missing"
+    ]
+    answered = structs.replace(view, spent=Spending(calls=1))
+    assert structs.replace(state, view=answered).lines == (f"{why} {ONE_RUN}",)

@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
-from arc_tui.experiments.edits import Draft, build_draft, diff_of, edit_of, place_of
+from arc_tui.experiments.edits import EMPTY, Draft, build_draft, diff_of, edit_of, place_of
+from arc_tui.features.replay.state import ReplayState
 from replay.edit.changes import (
+    RECORD,
     Change,
     Edit,
     InjectConstraint,
@@ -182,3 +185,15 @@ def test_a_trace_without_steps_has_nothing_to_edit(tmp_path: Path) -> None:
     sample.put(path, sample.header("1", "0", sample.PASSED), spans)
     found = draft(path)
     assert (found.targets, found.rows, found.missing) == ((), (), ())
+
+
+def test_what_cannot_be_replayed_says_once_what_to_attach() -> None:
+    missing = ("system prompt not recorded", "tool definitions not recorded")
+    draft = structs.replace(EMPTY, missing=missing)
+    trouble = BadEdit(f"Cannot replay: {', '.join(missing)}", RECORD)
+    refused = ReplayState(phase="failed", draft=draft, trouble=trouble)
+    assert refused.notices == (
+        "‹replay.attach› attach what is missing; arc record logs it in the next run",
+    )
+    at_rest = ReplayState(phase="idle", draft=draft)
+    assert at_rest.notices == (f"{' and '.join(missing)}: ‹replay.attach› attach",)
