@@ -71,7 +71,7 @@ def doctor(as_markdown: bool, as_json: bool, db: Path | None, **options: Any) ->
     path = database_path(db)
     checks = () if as_markdown else tuple(_checks(path))
     made = _examined(path, options) if options["live"] else None
-    view = DoctorView(checks=checks, report=made, kept=_kept(path))
+    view = DoctorView(checks=checks, report=made, saved=_saved(path))
     if as_json:
         print_json(view)
     elif as_markdown:
@@ -88,7 +88,7 @@ def _checks(path: Path) -> Iterator[Check]:
     yield from terminal_checks(console())
 
 
-def _kept(path: Path) -> tuple[Report, ...]:
+def _saved(path: Path) -> tuple[Report, ...]:
     """The reports in the database; none where it cannot be opened, which its check has said."""
     if not path.exists():
         return ()
@@ -101,7 +101,7 @@ def _kept(path: Path) -> tuple[Report, ...]:
 
 def _chosen(view: DoctorView, model: str | None) -> Report:
     """The report just made, else the last one, of that model where one is named."""
-    known = [view.report] if view.report is not None else view.kept
+    known = [view.report] if view.report is not None else view.saved
     for each in known:
         if model is None or each.model == _wire_name(model):
             return each
@@ -167,7 +167,7 @@ def _print(out: Console, view: DoctorView) -> None:
         out.print()
         _print_report(out, view.report)
     else:
-        _print_kept(out, view.kept)
+        _print_saved(out, view.saved)
 
 
 def _print_checks(out: Console, checks: tuple[Check, ...]) -> None:
@@ -205,7 +205,7 @@ def _print_report(out: Console, made: Report) -> None:
     print_line(out, summary(made), "bold")
 
 
-def _print_kept(out: Console, reports: tuple[Report, ...]) -> None:
+def _print_saved(out: Console, reports: tuple[Report, ...]) -> None:
     out.print()
     if not reports:
         line = "No server checked yet. Try: arc doctor --live --budget 0.05"
@@ -240,7 +240,7 @@ class DoctorView(Struct, frozen=True, eq=False, kw_only=True):
 
     checks: tuple[Check, ...]
     report: Report | None
-    kept: tuple[Report, ...]
+    saved: tuple[Report, ...]
 
     @property
     def failed(self) -> bool:
@@ -249,7 +249,7 @@ class DoctorView(Struct, frozen=True, eq=False, kw_only=True):
         return broken or (self.report is not None and bool(self.report.failed))
 
 
-EMPTY = DoctorView(checks=(), report=None, kept=())
+EMPTY = DoctorView(checks=(), report=None, saved=())
 
 
 def when(report: Report) -> str:

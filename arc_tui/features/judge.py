@@ -238,8 +238,8 @@ class _Work:
             scored=sum(row.value is not None for row in rows),
             refused=sum(len(each.refused) for each in self._answers()),
             missing=sum(each.missing for each in self._answers()),
-            asked=spent.calls,
-            kept=spent.cached,
+            calls=spent.calls,
+            cached=spent.cached,
             spent_usd=spent.usd,
             spent_complete=spent.complete,
         )
@@ -357,7 +357,7 @@ def score(
     refuse_missing(sum(view.missing for view in views.values()), options["model"])
     refuse_unanswered(
         wanted=any(view.refused for view in views.values()),
-        answers=sum(view.asked + view.kept for view in views.values()),
+        answers=sum(view.calls + view.cached for view in views.values()),
     )
     return 0 if any(view.scored for view in views.values()) else 1
 
@@ -372,7 +372,7 @@ def _drain(work: Iterator[ScoresView], views: dict[str, ScoresView]) -> None:
         for view in work:
             views[view.trace] = view
             usd = format.usd(view.spent_usd, complete=view.spent_complete)
-            progress = f"{view.asked} calls, {usd}"
+            progress = f"{view.calls} calls, {usd}"
             bar.update(task, completed=view.done, total=view.total, spent=progress)
 
 
@@ -443,7 +443,7 @@ def _footer(view: ScoresView) -> Iterator[str]:
     spent = format.usd(view.spent_usd, complete=view.spent_complete)
     yield (
         f"judge {view.judge}{server} · rubric {view.rubric}{goals}{samples}"
-        f" · {view.refused} refused · {view.asked} calls · {view.kept} cached · spent {spent}"
+        f" · {view.refused} refused · {view.calls} calls · {view.cached} cached · spent {spent}"
     )
     if view.scored:
         yield f"stored as {view.by}"

@@ -85,8 +85,8 @@ class ScoresView(Struct, frozen=True, eq=False, kw_only=True):
     scored: int = 0
     refused: int = 0
     missing: int = 0
-    asked: int = 0
-    kept: int = 0
+    calls: int = 0
+    cached: int = 0
     spent_usd: float = 0.0
     spent_complete: bool = True
 

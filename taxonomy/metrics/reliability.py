@@ -227,7 +227,7 @@ Basis: TypeAlias = Literal["label", "gold length", "steps of passing runs", "own
 
 WARNINGS: dict[Basis, str] = {
     "steps of passing runs": "tasks that no run solved have no size: the curve is too high",
-    "own steps": "length is partly the failure",
+    "own steps": "length depends on the outcome",
 }
 """What must be printed beside a curve whose sizes were not known before the run."""
 

@@ -111,7 +111,7 @@ def test_the_airline_run_is_named_with_its_two_sources(tmp_path: Path) -> None:
     result = run(db, "26/1")
     assert "step 3 (message 8): falsely claims 12 May is within 24 h of 15 May" in result.stdout
     assert "observed  created_at 2024-05-12T00:14:30  [step 2, get_reservation" in result.stdout
-    assert "told      current time is 2024-05-15 15:00:00  [system prompt]" in result.stdout
+    assert "stated    current time is 2024-05-15 15:00:00  [system prompt]" in result.stdout
     assert f"next: arc --db {db} attach 26/1 --infer-tools" in result.stdout
 
 
@@ -151,7 +151,7 @@ def test_what_comes_next_goes_on_from_the_step_with_the_edit_that_helped(db: Pat
 def test_few_samples_prove_nothing(db: Path) -> None:
     trial = as_json(run(db, TOUR, "--confirm", "-k", "3", "--json"))["confirmation"]
     assert trial["status"] == "inconclusive"
-    assert "try more samples (-k)" in trial["sentence"]
+    assert "more samples (-k) may decide" in trial["sentence"]
 
 
 def test_a_fix_that_changes_nothing_there_is_refused(db: Path, tmp_path: Path) -> None:

@@ -255,7 +255,7 @@ def test_import_reports_bad_files_and_still_imports_the_good(tmp_path: Path) -> 
     assert result.return_value == 2
     assert "1 trace from 2 files (chat) · 1 file skipped" in result.stdout
     assert result.stderr.count("broken.json") == 1
-    assert "ends too early" in result.stderr
+    assert "it is truncated" in result.stderr
 
 
 def test_import_sums_up_and_lists_files_where_asked(tmp_path: Path) -> None:

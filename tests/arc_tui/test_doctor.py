@@ -97,7 +97,7 @@ def test_json_holds_checks_and_report(db: Path, monkeypatch: pytest.MonkeyPatch)
         view = json.loads(run(db, "--live", "--budget", "0.05", "--json").stdout)
     assert {each["area"] for each in view["checks"]} >= {"database", "machine", "models"}
     assert [each["id"] for each in view["report"]["results"]] == [each.id for each in ASSUMPTIONS]
-    assert view["kept"] == [view["report"]]
+    assert view["saved"] == [view["report"]]
 
 
 def test_markdown_is_a_table_of_the_last_report(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -342,7 +342,7 @@ def test_a_key_is_typed_twice(open_one: Path, monkeypatch: pytest.MonkeyPatch) -
     typed = iter([KEY, OTHER, KEY, KEY])
     monkeypatch.setattr(unlocking, "_can_ask", lambda: True)
     monkeypatch.setattr(unlocking, "getpass", lambda *_: next(typed))
-    with pytest.raises(ArcError, match="not the same key twice"):
+    with pytest.raises(ArcError, match="the two keys differ"):
         run(open_one, "db", "encrypt", "--key-from", "prompt")
     run(open_one, "db", "encrypt", "--key-from", "prompt")
     assert encryption.salt_of(open_one) is not None

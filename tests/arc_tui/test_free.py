@@ -300,7 +300,7 @@ def test_before_a_server_is_asked_it_is_said_what_the_recording_would_cost(db: P
         found = estimate_cost(
             store, FreeRunRequest(trace=TOUR, edit=V4, model="claude-test", start=2)
         )
-        assert (found.models, found.most, found.as_recorded.calls) == (("claude-test",), 17, 6)
+        assert (found.models, found.max_calls, found.as_recorded.calls) == (("claude-test",), 17, 6)
         assert found.as_recorded.input_tokens > 0
 
 

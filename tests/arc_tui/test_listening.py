@@ -320,10 +320,10 @@ def test_partial_success_in_protobuf_reads_as_the_protocol_says() -> None:
 @pytest.mark.parametrize(
     ("body", "kind", "headers", "status", "why"),
     [
-        (b"{", "application/json", {}, 400, "ends too early"),
+        (b"{", "application/json", {}, 400, "it is truncated"),
         (b"[]", "application/json", {}, 400, "not a JSON object"),
         (b'{"resourceSpans": 5}', "application/json", {}, 400, "resourceSpans is not a list"),
-        (b"\x0a\xff", "application/x-protobuf", {}, 400, "does not end"),
+        (b"\x0a\xff", "application/x-protobuf", {}, 400, "is truncated"),
         (b"no protobuf", "application/x-protobuf", {}, 400, "not valid OTLP"),
         (b"no gzip", "application/json", {"Content_Encoding": "gzip"}, 400, "decompressed"),
         (gzip.compress(b"{}", mtime=0)[:-9], "application/json", {"Content_Encoding": "gzip"}, 400,

@@ -104,10 +104,10 @@ def test_what_is_foreseen_is_what_is_removed_and_foreseeing_changes_nothing(
     foreseen = preview(store, PruneRequest(before_ns=START_NS + 2 * DAY_NS))
     assert contents(path) == before
     done = remove_runs(store, PruneRequest(before_ns=START_NS + 2 * DAY_NS))
-    assert (done.weight, done.going, done.said) == (
+    assert (done.weight, done.going, done.judgements) == (
         foreseen.weight,
         foreseen.going,
-        foreseen.said,
+        foreseen.judgements,
     )
     assert ids(store) == ["run-2", "run-3", "run-4", "run-5"]
     assert done.file_bytes is not None
@@ -215,7 +215,7 @@ def test_what_people_said_stays_and_is_there_again_with_the_run(
 ) -> None:
     key = trace_rows(store)[0].trace
     view = remove_runs(store, EVERYTHING)
-    assert view.said.people == RUNS
+    assert view.judgements.people == RUNS
     tags = {tag.trace: tag for tag in human_tags(store)}
     assert len(tags) == RUNS
     assert tags[key].note == made[1][0]["note of a person"]

@@ -258,7 +258,7 @@ def test_the_demo_judge_is_the_rules_and_says_so(db: Path) -> None:
         found = step_scores(store, shown["trace"])
     assert {each.source for each in found} == {"rule"}
     assert {each.by for each in found} == {shown["by"]} == {"judge:window:demo:arc rules 1"}
-    assert (shown["asked"], shown["kept"], shown["k"]) == (0, 0, 0)
+    assert (shown["calls"], shown["cached"], shown["k"]) == (0, 0, 0)
 
 
 def test_a_run_that_does_not_name_its_model_says_that_the_judge_may_be_of_its_family(
@@ -275,7 +275,7 @@ def test_several_runs_are_scored_under_one_budget(api: MessagesApi, db: Path) ->
     second = put(db, header("greet", "1", Outcome()), greeting.spans)
     both = (first, second, "--model", MODEL, "--live", "--max-calls", "5")
     views = json.loads(run(db, *both, "--json").stdout)
-    assert [(view["trace"], view["scored"], view["asked"]) for view in views] == [
+    assert [(view["trace"], view["scored"], view["calls"]) for view in views] == [
         (first, 4, 4),
         (second, 1, 1),
     ]

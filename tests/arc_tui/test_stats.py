@@ -132,7 +132,7 @@ def test_what_cannot_be_computed_says_why_in_its_row(db: Path) -> None:
     for name, why in {
         "pass^k": "no run with an outcome names its task",
         "tool-call F1": "no source gives gold actions",
-        "GDS, VAF, MOP": "needs tasks of two lengths",
+        "GDS, VAF, MOP": "needs tasks of two different lengths",
         "recovery rate": "label `injected`",
         "held-out gap": "no tasks on both sides",
         "contamination": "needs three runs of a benchmark",
@@ -221,7 +221,7 @@ def test_lengths_are_those_of_gold_and_buckets_as_asked(db: Path) -> None:
     assert rows["pass@1 to 10"][0] == "0.000"
     assert rows["GDS"][0] == "0.000"
     assert rows["MOP"][0] == "to 10"
-    assert "its interval meets the shortest one's" in rows["MOP"][-1]
+    assert "its interval overlaps that of the shortest" in rows["MOP"][-1]
     for task, passed, reference in (("short", True, GOLD), ("long", False, long)):
         add(db, task, "3", passed, reference=reference)
     assert "its interval" not in shown(db, "--buckets", "5,10,20")["MOP"][-1]
@@ -247,14 +247,14 @@ def test_a_run_s_own_steps_are_used_with_the_warning_only(db: Path) -> None:
     found = figures(db)
     assert (found["decay_basis"], found["decay_warning"]) == (
         "own steps",
-        "length is partly the failure",
+        "length depends on the outcome",
     )
-    assert "length is partly the failure" in run(db).stdout
-    assert "length is partly the failure" in run(db, "--by", "variant").stdout
+    assert "length depends on the outcome" in run(db).stdout
+    assert "length depends on the outcome" in run(db, "--by", "variant").stdout
 
 
 def test_lengths_that_are_no_numbers_are_refused(db: Path) -> None:
-    with pytest.raises(click.BadParameter, match="no list of lengths"):
+    with pytest.raises(click.BadParameter, match="not a list of lengths"):
         run(db, "--buckets", "5,many")
 
 
@@ -287,7 +287,7 @@ def test_three_runs_of_a_benchmark_that_are_too_good_are_a_risk(db: Path) -> Non
     gap = shown(db)["held-out gap"]
     assert gap[0] == "+0.000"
     assert "8 against 2 tasks" in gap
-    assert "if those 2 tasks were kept out of tuning (a split by digest, 20%" in gap[-1]
+    assert "if nothing was tuned on the 2 tasks (a split by digest, 20%" in gap[-1]
 
 
 def test_tasks_held_out_can_be_named(db: Path) -> None:

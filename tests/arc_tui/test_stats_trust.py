@@ -92,7 +92,7 @@ def test_two_tasks_are_too_few_to_hold_any_out(db: Path) -> None:
     suite(db, 2)
     result = run(db, "--hold-out")
     assert (result.return_value, "2 tasks: too few" in result.stderr) == (1, True)
-    with pytest.raises(click.UsageError, match="give one"):
+    with pytest.raises(click.UsageError, match="cannot be combined"):
         run(db, "--hold-out", "--release")
 
 

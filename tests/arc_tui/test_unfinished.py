@@ -156,7 +156,7 @@ def test_where_every_request_is_declined_nothing_is_answered(
     assert failing.api.asked >= 1
     said = capsys.readouterr()
     assert "HTTP 400" in said.out + said.err
-    assert re.search("^arc: (no request was answered|.*HTTP 400)", said.err, re.MULTILINE)
+    assert re.search("^arc: (no request got a response|.*HTTP 400)", said.err, re.MULTILINE)
 
 
 def test_steps_the_model_declines_with_the_edit_are_no_word_for_it(

@@ -285,7 +285,7 @@ def test_a_tag_says_who_gave_it_and_whose_doing_it_was(store: Store) -> None:
 def test_evidence_from_another_step_leads_there(store: Store) -> None:
     view, detail = at_step(store, 3)
     links = {item.label: item.step for item in why_page(view, detail) if isinstance(item, StepLink)}
-    assert links == {"says": None, "observed": 2, "told": None}
+    assert links == {"says": None, "observed": 2, "stated": None}
 
 
 def test_long_evidence_may_be_opened_and_is_never_cut(store: Store) -> None:

@@ -82,9 +82,9 @@ class PruneView(Struct, frozen=True, kw_only=True):
     """A pruning. `done` False: nothing was changed yet.
 
     `by_import` counts runs among those going whose start is not known, judged by when they were
-    imported. `said` is what is said of them, `even_people` that people's words go too. `copies`
-    are files beside the database that may hold what goes. `erased`: old bytes were taken out of
-    the file.
+    imported. `judgements` counts what is stored about them, `even_people` that labels of people go
+    too. `copies` are files beside the database that may hold what goes. `erased`: old bytes were
+    taken out of the file.
     """
 
     done: bool
@@ -93,7 +93,7 @@ class PruneView(Struct, frozen=True, kw_only=True):
     staying: tuple[KeptRuns, ...]
     by_import: int
     weight: Weight
-    said: JudgementCounts
+    judgements: JudgementCounts
     even_people: bool
     file_bytes: int | None
     file_bytes_after: int | None = None
@@ -153,7 +153,7 @@ def _view(
         staying=choice.staying,
         by_import=sum(by_import) if request.before_ns is not None else 0,
         weight=weight,
-        said=counts,
+        judgements=counts,
         even_people=request.even_people,
         file_bytes=_size(store),
         copies=tuple(map(str, copies_beside(store.path))),
@@ -415,7 +415,7 @@ def _print(view: PruneView) -> None:
 
 
 def _lines(view: PruneView) -> list[str]:
-    weight, counts = view.weight, view.said
+    weight, counts = view.weight, view.judgements
     parts = [
         format.count(view.runs, "run"),
         format.count(weight.traces, "recording"),

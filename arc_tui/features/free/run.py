@@ -97,7 +97,7 @@ def estimate_cost(store: Store, request: FreeRunRequest) -> FreeRunEstimate:
         model = Cached(empty, name)
         found = estimate(trace, None, Models(model, model), sampling=LOOK, steps=steps)
     return FreeRunEstimate(
-        models=(name,), most=free.limit_of(path, request.max_steps), as_recorded=found
+        models=(name,), max_calls=free.limit_of(path, request.max_steps), as_recorded=found
     )
 
 

@@ -362,10 +362,10 @@ def _leaving(runs: Sequence[FreeView]) -> str:
 
 
 class FreeRunEstimate(CostEstimate, frozen=True, eq=False, kw_only=True):
-    """What a free run of a server's model may come to. It makes at most `most` calls a run;
+    """What a free run of a server's model may come to. It makes at most `max_calls` calls a run;
     `as_recorded` is what its recorded steps would take, none of them cached."""
 
-    most: int
+    max_calls: int
     as_recorded: Estimate
 
     def question(self) -> str:
@@ -374,7 +374,7 @@ class FreeRunEstimate(CostEstimate, frozen=True, eq=False, kw_only=True):
         whom = " and ".join(map(format.one_line, self.models))
         return (
             f"Not all responses of {whom} are cached. Number of calls unknown: at most"
-            f" {format.number(self.most)}. Replaying the recording from here takes"
+            f" {format.number(self.max_calls)}. Replaying the recording from here takes"
             f" {format.count(found.calls, 'call')}, {format.tokens(found.input_tokens)} tokens in,"
             f" {format.tokens(found.output_tokens)} out: {money}.\n"
             f"Server: {protocol.address(protocol.server_url())}. Responses are cached and never"

@@ -120,6 +120,12 @@ _BASES: dict[reliability.Basis, str] = {
 }
 
 
+GDS, VAF, MOP = (
+    "graceful degradation score", "variance amplification factor", "meltdown onset point",
+)  # fmt: skip
+"""The figures of the article that a table names by their letters."""
+
+
 def _decay(found: Figures) -> Iterator[Line]:
     curve = found.decay
     basis = f"by {_BASES[found.decay_basis]}"
@@ -127,14 +133,15 @@ def _decay(found: Figures) -> Iterator[Line]:
         note = joined(basis, found.decay_warning, _unsized(curve)) if at == 0 else ""
         yield rate_line("length", f"pass@1 {bucket.label}", bucket.passed, "run", note)
     if len(curve.buckets) < 2:
-        yield Line(of="length", name="GDS, VAF, MOP", note="needs tasks of two lengths")
+        yield Line(of="length", name="GDS, VAF, MOP", note="needs tasks of two different lengths")
         return
     n = format.count(len(curve.buckets), "bucket")
     yield Line(of="length", name="GDS", value=share(curve.graceful), n=n,
-               note=reliability.degradation_reading(curve.graceful) or "")  # fmt: skip
-    varies = reliability.variance_reading(curve.variance) or "no run passed"
+               note=joined(GDS, reliability.degradation_reading(curve.graceful)))  # fmt: skip
+    varies = joined(VAF, reliability.variance_reading(curve.variance) or "no run passed")
     yield Line(of="length", name="VAF", value=share(curve.variance), n=n, note=varies)
-    yield Line(of="length", name="MOP", value=curve.onset or "none", n=n, note=_onset(curve))
+    onset = joined(MOP, _onset(curve))
+    yield Line(of="length", name="MOP", value=curve.onset or "none", n=n, note=onset)
 
 
 def _onset(curve: reliability.Decay) -> str:
@@ -270,7 +277,8 @@ def trust(found: Figures) -> Iterator[Line]:
     if kept is None or kept.gap is None:
         yield Line(of="trust", name="held-out gap", note="no tasks on both sides of a split")
     else:
-        whose = f"{kept.gap.reading}, if those {kept.kept_out.n} tasks were kept out of tuning"
+        tasks = format.count(kept.kept_out.n, "task")
+        whose = f"{kept.gap.reading}, if nothing was tuned on the {tasks}"
         if kept.split == "kept":
             whose = f"{kept.gap.reading}; the held-out tasks"
         if kept.split == "arc's own":
@@ -280,7 +288,7 @@ def trust(found: Figures) -> Iterator[Line]:
             name="held-out gap",
             value=f"{kept.gap.value:+.3f}",
             interval=f"{kept.gap.low:+.3f} to {kept.gap.high:+.3f}",
-            n=f"{kept.others.n} against {kept.kept_out.n} tasks",
+            n=f"{kept.others.n} against {format.count(kept.kept_out.n, 'task')}",
             note=whose,
         )
     if found.contaminated is None:
@@ -440,7 +448,7 @@ MOST = 20
 """Lines of a table; `--json` has all of them."""
 
 LATENCY_HEAD = ("", "latency", "p50", "p90", "p99", "n", "")
-DIGITS = "percentiles by nearest rank, to two digits: at least that, and less than a tenth more"
+DIGITS = "percentiles by nearest rank, rounded down to two digits: actual values < 10 % higher"
 
 
 def latency_rows(found: Sequence[CallTimes]) -> list[list[str]]:
