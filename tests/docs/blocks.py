@@ -10,14 +10,16 @@ import json
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 
 import click
 import msgspec
 
-from arc_tui import exit_codes
+from arc_tui import config, exit_codes
 from arc_tui.commands import SECTIONS, cli
 from arc_tui.features.doctor import never_checked
 from arc_tui.features.imports.command import HEAD, build_formats
+from arc_tui.features.settings.view import build_settings
 from arc_tui.places import fixtures
 from arc_tui.views.columns import described as described_columns
 from replay.edit.changes import EFFORTS, ROLES, Change
@@ -221,6 +223,18 @@ def codes() -> str:
     return _table(("code", "means"), [(f"`{c}`", says) for c, says in exit_codes.MEANINGS.items()])
 
 
+def variables() -> str:
+    """The variables of the environment that are read, and what each is for."""
+    found = build_settings(Path("none.toml")).settings
+    rows = [(f"`{each.name}`", each.means) for each in found if each.name.isupper()]
+    return _table(("variable", "is"), rows)
+
+
+def settings_file() -> str:
+    """The file of settings as `arc config --init` makes it."""
+    return f"```toml\n{config.TEMPLATE.strip()}\n```"
+
+
 def run_columns() -> str:
     """What a list shows of a run."""
     rows = [(f"`{name}`", heading, means) for name, heading, means in described_columns()]
@@ -300,6 +314,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "query": query,
     "query rules": query_rules,
     "run columns": run_columns,
+    "settings file": settings_file,
     "shapes": shapes,
+    "variables": variables,
 }
 """Each stands between `<!-- NAME -->` and `<!-- /NAME -->` on one page."""
