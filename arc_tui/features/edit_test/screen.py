@@ -247,7 +247,8 @@ class EditTestList(RowList):
         del line
         cells = (fit("", MARK), fit("run", self._room(width)), fit("step", STEP, right=True))
         arms_ = (fit("control", ARM, right=True), fit("edited", ARM, right=True))
-        return Text(" " + "  ".join((*cells, *arms_, "edited action")))
+        last = "edited action" if self.state.view.done else "why this step"
+        return Text(" " + "  ".join((*cells, *arms_, last)))
 
     @override
     def draw(self, index: int, width: int) -> Text:
