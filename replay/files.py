@@ -169,7 +169,9 @@ def _refuse_shared(base: Path) -> None:
     """Raises OSError where others could read what is put there, or have put something there."""
     state = base.lstat()
     if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.getuid() or state.st_mode & 0o077:
-        raise PermissionError(errno.EPERM, "is not yours alone; remove it or set TMPDIR", str(base))
+        raise PermissionError(
+            errno.EPERM, "is not a private folder of yours; remove it or set TMPDIR", str(base)
+        )
 
 
 def _home() -> Path:

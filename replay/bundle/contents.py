@@ -196,7 +196,7 @@ def _tape(data: bytes) -> Batch:
     except RecursionError as error:
         raise BadBundle(f"{TRACE} is nested too deeply to be read") from error
     if len(found) != 1:
-        raise BadBundle(f"{TRACE} holds {len(found)} traces")
+        raise BadBundle(f"{TRACE} contains {len(found)} traces")
     return found[0]
 
 

@@ -225,7 +225,7 @@ def _refusals(rows: Sequence[StepResult]) -> tuple[str, ...]:
     found = (
         ("not replayed", [(row.step, row.refused) for row in rows]),
         ("not replayed with the edit", [(row.step, row.edited_refused) for row in rows]),
-        ("missing samples", [(row.step, row.lacks) for row in rows]),
+        ("incomplete", [(row.step, row.lacks) for row in rows]),
     )
     steps: dict[str, list[int]] = {}
     for what, reasons in found:

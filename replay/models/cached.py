@@ -133,7 +133,7 @@ class Batched:
         if results is None or not results.keys() & batch.asks.keys():
             # Deleted, too old, or taken for ours and another's.
             forget(self._store, self._server, batch)
-            yield from ((key, Unanswered("no longer known")) for key in _keys(batch))
+            yield from ((key, Unanswered("no longer on the server")) for key in _keys(batch))
             return
         outcomes: dict[str, Body | RequestRefused | Unanswered] = {}
         for name, (key, sample) in batch.asks.items():

@@ -289,7 +289,7 @@ def test_a_batch_of_somebody_else_is_not_taken_for_ours_for_good(
     api.fault(FAULTS["no key"])
     with Run(api, store) as run, pytest.raises(ModelRefused):
         run.batch()
-    with Run(api, store) as run, pytest.raises(ModelRefused, match="6 no longer known"):
+    with Run(api, store) as run, pytest.raises(ModelRefused, match="6 no longer on the server"):
         run.batch()
     with Run(api, store) as run:
         assert len(run.batch()) == 6
@@ -345,7 +345,7 @@ def test_a_batch_that_the_server_forgot_is_sent_again_by_the_next_run(
     api: MessagesApi, store: Store
 ) -> None:
     api.fault(Fault(status=404, path=ONE_BATCH))
-    with Run(api, store) as run, pytest.raises(ModelRefused, match="no longer known"):
+    with Run(api, store) as run, pytest.raises(ModelRefused, match="no longer on the server"):
         run.batch()
     with Run(api, store) as run:
         assert len(run.batch()) == 6

@@ -257,11 +257,17 @@ def test_a_folder_that_others_may_look_into_is_not_used(temporary: Path) -> None
     base = temporary / f"arc-{os.getuid()}"
     base.mkdir(0o777)
     base.chmod(0o777)
-    with pytest.raises(PermissionError, match="not yours alone"), files.private_folder():
+    with (
+        pytest.raises(PermissionError, match="not a private folder of yours"),
+        files.private_folder(),
+    ):
         pass
     base.rmdir()
     base.symlink_to(temporary)
-    with pytest.raises(PermissionError, match="not yours alone"), files.private_folder():
+    with (
+        pytest.raises(PermissionError, match="not a private folder of yours"),
+        files.private_folder(),
+    ):
         pass
     assert files.sweep() == ()
 

@@ -272,7 +272,7 @@ def test_a_model_that_declines_altogether_ends_the_replay_with_a_sentence(store:
     assert model.asked == 4
     assert summary(rows).notices == (
         "step 2 not replayed: no key; set one (and 2 more steps)",
-        "step 1 lacks samples: no key; set one",
+        "step 1 incomplete: no key; set one",
     )
 
 

@@ -107,7 +107,7 @@ def test_traces_stand_one_a_line_each_once(tmp_path: Path) -> None:
 
 def test_a_document_without_spans_is_refused(tmp_path: Path) -> None:
     path = put(tmp_path / "x.json", {"info": {"trace_id": "tr-1"}, "data": {}})
-    with pytest.raises(BadTrace, match="neither a trace"):
+    with pytest.raises(BadTrace, match="no trace"):
         list(load(Source(path), Tally(), format=mlflow))
 
 
