@@ -17,7 +17,8 @@ README = ROOT / "README.md"
 
 def pages() -> list[Path]:
     """Every page with something generated, and every page that others link to."""
-    top = [README, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+    names = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", ".github/SECURITY.md")
+    top = [ROOT / name for name in names if (ROOT / name).exists()]
     return top + sorted(DOCS.rglob("*.md"))
 
 
