@@ -151,6 +151,17 @@ class AskBox(ModalScreen[str | None]):
         self.dismiss(None)
 
 
+class PromptInput(Input):
+    """What is typed in a `PromptLine`; the bar says what enter does."""
+
+    HELP = "the line you type in"
+
+    BINDINGS = [
+        bind("enter", "submit", id="prompt.keep", label="keep",
+             tooltip="Close this line and keep what was typed"),
+    ]  # fmt: skip
+
+
 class PromptLine(Vertical):
     """Hidden until `open`; enter keeps what was typed, escape takes it back.
 
@@ -204,7 +215,7 @@ class PromptLine(Vertical):
     def compose(self) -> ComposeResult:
         with Horizontal():
             yield Static(self._label, markup=False)
-            yield Input(placeholder=self._hint, compact=True, select_on_focus=False)
+            yield PromptInput(placeholder=self._hint, compact=True, select_on_focus=False)
         yield Static(id="refusal", markup=False)
 
     def on_mount(self) -> None:

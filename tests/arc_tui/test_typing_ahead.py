@@ -345,7 +345,7 @@ async def test_a_screen_that_is_never_told_anything_lets_keys_through_in_the_end
         await begun(pilot, slow_trace)
         monkeypatch.setattr(textual_private, "PATIENCE_S", 0.05)
         burst(app_of(pilot), "t", "h")
-        await until(pilot, "forgotten")
+        await until(pilot, "discarded")
         burst(app_of(pilot), "?")
         async with asyncio.timeout(PATIENCE_S):
             while not isinstance(pilot.app.screen, HelpScreen):
