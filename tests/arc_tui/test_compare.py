@@ -365,7 +365,7 @@ def test_replay_last_is_the_latest_of_the_run(db: Path, refunds: CompareView) ->
         (["{a}"], "B is missing: name a run"),
         (["{a}", "{b}", "--replay", "last"], "B is missing: name a run"),
         (["{b}", "--replay", "last"], "no saved replay of"),
-        (["{a}", "--replay", "sha256:00"], "no kept replay"),
+        (["{a}", "--replay", "sha256:00"], "no saved replay"),
     ],
 )
 def test_what_was_said_wrongly_is_told(
