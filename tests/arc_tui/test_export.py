@@ -276,7 +276,7 @@ def test_what_the_database_says_otherwise_stays_and_is_counted(
         )
     before = holdings(db)
     done = run(db, "import", str(file))
-    assert done.code == 3
+    assert done.code == 1
     assert "skipped, different ones already here: 1 tag, 1 clean mark" in done.err
     assert holdings(db) == before
 
@@ -292,7 +292,7 @@ def test_masks_of_another_key_are_said(tmp_path: Path) -> None:
         arc(each, "import", str(trace))
     file = exported(db, tmp_path / "export.jsonl", "--runs", "all")
     assert secret not in file.read_text()
-    assert taken(new, file, code=3)["other_key"]
+    assert taken(new, file, code=1)["other_key"]
     assert not taken(first, file)["other_key"]
     arc(first, "import", str(trace))
     assert holdings(first)["trace"] == holdings(db)["trace"]
@@ -326,7 +326,7 @@ def test_a_damaged_row_is_left_out_and_said(db: Path, tmp_path: Path) -> None:
         changing.execute("UPDATE edit SET body = replace(body, 'a', 'b') WHERE rowid = 1")
     changing.close()
     done = run(db, "export", str(tmp_path / "export.jsonl"))
-    assert done.code == 3
+    assert done.code == 1
     assert "left out, damaged: 1 saved edit, 1 answer. Try: arc db verify" in done.err
 
 

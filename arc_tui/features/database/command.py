@@ -101,7 +101,7 @@ _NOUNS = {
 }  # fmt: skip
 """What records are called, in the order in which they are counted."""
 
-_LEFT_OUT = 3
+_LEFT_OUT = 1
 _NAMED = 5
 
 
