@@ -94,8 +94,7 @@ def test_a_command_prints_what_it_printed(name: str, runs: Path, tmp_path: Path)
 
 @pytest.mark.parametrize("command", [*map(" ".join, every_command())])
 def test_the_help_of_a_command_is_what_it_was(command: str, tmp_path: Path) -> None:
-    # A command that a test called without the group above it has learned to do without `-h`.
-    command_at(command.split())._help_option = None
+    command_at(command.split())
     same_as_before(f"help_{command.replace(' ', '_')}", *command.split(), "--help", folder=tmp_path)
 
 
