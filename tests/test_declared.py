@@ -27,8 +27,8 @@ BY_NAME = {"import_module", "find_spec", "require"}
 """Functions that are given the name of a module or package, in whichever argument."""
 
 TOOLS = {
-    "build", "import-linter", "mypy", "opentelemetry-exporter-otlp-proto-http", "opentelemetry-sdk",
-    "pytest-asyncio", "pytest-xdist", "ruff", "types-protobuf",
+    "build", "import-linter", "mutmut", "mypy", "opentelemetry-exporter-otlp-proto-http",
+    "opentelemetry-sdk", "pytest-asyncio", "pytest-xdist", "ruff", "types-protobuf",
 }  # fmt: skip
 """What `dev` declares to be run, in processes of its own or by name, and not imported here."""
 
@@ -112,8 +112,8 @@ def undeclared(folders: tuple[str, ...], known: set[str]) -> dict[str, list[str]
     return {package: paths[:3] for package, paths in found.items()}
 
 
-FOR_CI = {"docs", "fuzz"}
-"""Extras that `.ci/run` installs beside `dev`: tests that need them are skipped elsewhere."""
+BESIDE_DEV = {"docs", "fuzz", "mutants"}
+"""Extras for some who work on `arc`: what needs them is skipped elsewhere."""
 
 
 @pytest.mark.slow
@@ -128,7 +128,7 @@ def test_what_the_tests_import_stands_in_dev() -> None:
 
 
 def test_what_an_extra_needs_stands_in_dev_so_that_it_is_tested() -> None:
-    lacking = {name: sorted(each - DEV) for name, each in EXTRAS.items() if name not in FOR_CI}
+    lacking = {name: sorted(each - DEV) for name, each in EXTRAS.items() if name not in BESIDE_DEV}
     assert lacking == {name: [] for name in lacking}
 
 
