@@ -6,7 +6,6 @@ goes on from each step with the fix; whether the fix takes the failure away is t
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
@@ -187,24 +186,10 @@ def _words(found: Contradiction) -> str:
 
 def _grounded(finding: Finding) -> str:
     return (
-        f"Never make up a value: {_as_sent(finding.why.partition(' · ')[0])}. Before you change"
+        f"Never make up a value: {finding.why.partition(' · ')[0]}. Before you change"
         " anything, read what the value is with a tool, or ask; never guess amounts, numbers or"
         " ids."
     )
-
-
-_SENT = (
-    (re.compile(r"(.*) not found in context"), r"\1 stands in nothing it saw"),
-    (re.compile(r"arithmetic error: (.*); correct: (.*)"), r"says \1, which is \2"),
-)
-
-
-def _as_sent(why: str) -> str:
-    """A finding in the words that models are sent. These stay when the words of the screens
-    change: a stored answer is found by the digest of its request."""
-    for shown, sent in _SENT:
-        why = shown.sub(sent, why)
-    return why
 
 
 def _evidence_sentence(source: Evidence) -> str:
@@ -215,6 +200,6 @@ def _evidence_sentence(source: Evidence) -> str:
         case "error":
             return f"The call failed ({where}): {source.text}."
         case "worked out":
-            return f"Worked out: {_as_sent(source.text)}."
+            return f"Worked out: {source.text}."
         case _:
-            return f"Told ({where}): {source.text.rstrip('.')}."
+            return f"Stated ({where}): {source.text.rstrip('.')}."

@@ -94,7 +94,7 @@ def test_a_command_prints_what_it_printed(name: str, runs: Path, tmp_path: Path)
 
 @pytest.mark.parametrize("command", [*map(" ".join, every_command())])
 def test_the_help_of_a_command_is_what_it_was(command: str, tmp_path: Path) -> None:
-    command_at(command.split())
+    command_at(command.split())  # as if no test had called it
     same_as_before(f"help_{command.replace(' ', '_')}", *command.split(), "--help", folder=tmp_path)
 
 

@@ -123,5 +123,5 @@ async def test_a_session_without_prompt_and_tools_says_what_is_missing_and_how_t
         await settle(pilot)
         sentence, ways, *_ = rows(app)
     assert "Cannot replay: system prompt not recorded, tool definitions not recorded." in sentence
-    assert "arc attach" in ways
+    assert "f8 attach what is missing" in ways
     assert "arc record" in ways

@@ -79,7 +79,7 @@ def test_it_says_the_symptom_the_probes_and_their_price_and_names_no_cause(db: P
     first, *_ = result.stdout.splitlines()
     assert first.startswith("refund: wrong answer, step 1–2 (step 0)")
     assert "▸  constraint" in result.stdout
-    assert "Never make up a value: amount 40 stands in nothing it saw" in result.stdout
+    assert "Never make up a value: amount 40 not found in context" in result.stdout
     assert f"arc --db {db} experiment probe {START} --probe constraint" in result.stdout
     assert "Try:" not in result.stdout
 

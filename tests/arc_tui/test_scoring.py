@@ -99,7 +99,7 @@ def test_steps_are_scored_live_and_then_again_from_what_is_stored(
     assert first.return_value == 0
     assert "4 live calls at first, 0 answered already" in first.stderr
     assert "4 of 4 steps scored by claude-test, mode step" in first.stdout
-    assert "9900 stands in nothing it saw." in first.stdout
+    assert "9900 is not found in the context." in first.stdout
     again = run(db, "last", "--model", MODEL)
     assert api.asked == 4
     assert "0 calls · 4 cached" in again.stdout

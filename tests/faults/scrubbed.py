@@ -110,8 +110,9 @@ def _run_free(store: Store, key: str) -> None:
 
 
 def _forms(text: str) -> set[str]:
-    """A text as it stands, and as it stands in JSON."""
-    return {text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]}
+    """A text as it stands, in JSON, and in the path of a file, which has no empty parts."""
+    in_path = text.replace("//", "/")
+    return {text, in_path, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]}
 
 
 def left(file: Path, used: Iterable[Planted]) -> list[str]:

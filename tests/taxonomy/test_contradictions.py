@@ -156,7 +156,7 @@ def test_the_fix_tells_what_was_observed_and_nothing_else() -> None:
 
 def test_a_made_up_value_is_not_replaced_by_the_right_one() -> None:
     said = words(bundled("shop-many-wishes-v5-0"))
-    assert said.startswith("Never make up a value: amount 7500 stands in nothing it saw.")
+    assert said.startswith("Never make up a value: amount 7500 not found in context.")
     assert "12900" not in said
 
 

@@ -118,7 +118,7 @@ def item(given: Judged, name: str) -> Item:
 def test_a_step_is_scored_from_its_goal_and_its_own_output(model: Cached, judge: Judge) -> None:
     found = score(model, "step")
     assert values(found) == {0: 0.8, 1: 0.8, 2: 0.2, 3: 0.8, 4: 0.8}
-    assert "not achieved: 9900 stands in nothing it saw. [2]" in found[2].items[0].because
+    assert "not achieved: 9900 is not found in the context. [2]" in found[2].items[0].because
     labels = {prompt(body): [each.label for each in quoted(prompt(body))] for body in judge.seen}
     assert all(len(shown) == 2 and shown[0] == "sub-goal" for shown in labels.values())
     assert not any("heron" in said or "2500" in said for said in labels)
