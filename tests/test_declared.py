@@ -230,6 +230,7 @@ def test_each_package_that_recording_imports_is_named_where_it_alone_is_lacking(
             assert f"arc {name} needs {module.replace('_', '-')}" in done.stderr
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("command", ["record", "listen", "serve"])
 def test_the_help_of_what_needs_an_extra_says_so(command: str) -> None:
     done = arc_without(set(), [command, "--help"])

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[1]
 PRODUCT = ("arc_tui", "taxonomy", "replay")
 
@@ -91,11 +93,13 @@ def is_old(kind: str, name: str) -> bool:
             return bare in OLD_FUNCTIONS
 
 
+@pytest.mark.slow
 def test_no_old_name_comes_back() -> None:
     back = [f"{place}: {kind} {name}" for place, kind, name in names() if is_old(kind, name)]
     assert not back, "words of the old dialect: see the glossary"
 
 
+@pytest.mark.slow
 def test_functions_are_called_by_what_they_do() -> None:
     count = dict.fromkeys(PRODUCT, 0)
     for place, kind, name in names():

@@ -164,6 +164,7 @@ async def test_tab_goes_into_the_text_to_scroll_it_and_back_to_the_probes(db: Pa
 # --- the steps of a run
 
 
+@pytest.mark.pilot
 async def test_tools_that_were_not_recorded_are_attached_and_the_step_can_be_tested(
     tmp_path: Path,
 ) -> None:
@@ -353,6 +354,7 @@ async def test_which_part_of_the_edit_it_is_is_asked_with_the_edit_as_it_stands(
         assert "Ahoy. # Fjord & Finch support" in text(pilot.app)
 
 
+@pytest.mark.pilot
 async def test_enter_goes_to_what_a_version_changes_to_read_on_there(tmp_path: Path) -> None:
     db = tmp_path / "arc.db"
     put_runs(db)

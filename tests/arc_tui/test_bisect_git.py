@@ -225,6 +225,7 @@ def test_settings_of_the_repository_do_not_change_what_is_read(
     assert found[-1].note == "Three \x1e \x1f é"
 
 
+@pytest.mark.slow
 def test_git_that_never_answers_is_stopped(
     hostile: Hostile, monkeypatch: pytest.MonkeyPatch
 ) -> None:

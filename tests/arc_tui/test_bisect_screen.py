@@ -108,6 +108,7 @@ async def test_it_opens_with_what_can_be_searched(db: Path, size: tuple[int, int
         matches_golden(pilot.app, f"bisect_open_{size[0]}x{size[1]}")
 
 
+@pytest.mark.pilot
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_two_keys_later_the_version_is_named_and_its_diff_shown(
     db: Path, size: tuple[int, int]
@@ -154,6 +155,7 @@ def views(db: Path, *versions: int, most: int = 200) -> list[BisectView]:
 # --- what is searched
 
 
+@pytest.mark.pilot
 async def test_files_are_named_in_their_order_and_a_slip_loses_nothing(
     db: Path, tmp_path: Path
 ) -> None:
@@ -221,6 +223,7 @@ LOOKS_UP = Edit(name="careful", changes=(SetSystem(prompt(4).read_text()),))
 """It repairs the run, so that its parts break nothing."""
 
 
+@pytest.mark.pilot
 async def test_kept_edits_are_offered_with_their_parts_and_from_each_step(db: Path) -> None:
     with open_ledger(db) as store:
         edits.save(store, LOOKS_UP)
@@ -286,6 +289,7 @@ async def test_beside_a_finding_of_a_rule_it_opens_at_the_step_that_has_one(db: 
         assert screen.state.options.step == BROKE
 
 
+@pytest.mark.pilot
 async def test_what_is_expected_can_be_typed_instead_of_what_a_rule_found(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         await press(pilot, "enter", "w")
@@ -326,6 +330,7 @@ async def test_after_as_many_answers_as_were_allowed_it_is_not_sure_and_more_go_
         assert (screen.state.view.status, screen.state.view.cached) == ("found", 3)
 
 
+@pytest.mark.pilot
 async def test_stopped_it_keeps_what_was_answered_and_asks_only_the_rest(
     db: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -332,6 +332,7 @@ def test_a_live_scan_says_before_what_it_asks_and_about_what(db: Path, api: Mess
     assert api.asked == 18
 
 
+@pytest.mark.slow
 def test_a_scan_that_ran_into_its_limit_goes_on_where_it_stopped(
     db: Path, api: MessagesApi
 ) -> None:

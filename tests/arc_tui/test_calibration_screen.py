@@ -208,6 +208,7 @@ async def test_the_pages_look_like_this(db: Path, labels: Path, size: tuple[int,
             matches_golden(pilot.app, f"calibration_{name}_{size[0]}x{size[1]}")
 
 
+@pytest.mark.pilot
 async def test_it_looks_like_this_before_anyone_said_anything(db: Path) -> None:
     async with opened(db, None, (80, 24)) as (pilot, screen):
         matches_golden(pilot.app, "calibration_empty_80x24")
@@ -386,6 +387,7 @@ async def press(pilot: Pilot[None], *keys: str) -> str:
     return drawn(pilot.app)
 
 
+@pytest.mark.pilot
 async def test_keys_turn_pages_change_labels_and_scores(db: Path, labels: Path) -> None:
     async with opened(db, labels) as (pilot, screen):
         for key, tab in (("3", SCORES), ("tab", WORST), ("shift+tab", SCORES)):

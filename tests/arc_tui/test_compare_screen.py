@@ -63,6 +63,7 @@ async def test_two_runs_look_like_this(db: Path, size: tuple[int, int]) -> None:
         matches_golden(pilot.app, f"compare_{size[0]}x{size[1]}")
 
 
+@pytest.mark.pilot
 @pytest.mark.parametrize("size", SIZES)
 async def test_a_run_and_its_replay_look_like_this(db: Path, size: tuple[int, int]) -> None:
     with open_ledger(db) as store:
@@ -71,6 +72,7 @@ async def test_a_run_and_its_replay_look_like_this(db: Path, size: tuple[int, in
         matches_golden(pilot.app, f"compare_replay_{size[0]}x{size[1]}")
 
 
+@pytest.mark.pilot
 @pytest.mark.parametrize("size", SIZES)
 async def test_steps_are_gone_to_from_either_pane(db: Path, size: tuple[int, int]) -> None:
     """Both lines of a pair are one step."""

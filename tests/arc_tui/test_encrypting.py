@@ -179,6 +179,7 @@ def test_the_key_leaves_the_environment_so_that_no_child_has_it(
     assert runs(db) == len(RUNS)
 
 
+@pytest.mark.slow
 def test_the_key_is_asked_once_for_the_connections_of_all_threads(db: Path) -> None:
     asked: list[Path] = []
 

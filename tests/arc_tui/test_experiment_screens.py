@@ -61,6 +61,7 @@ def test_every_screen_that_calls_a_model_is_in_the_table() -> None:
     assert len(ExperimentScreen.__subclasses__()) == len(SCREENS)
 
 
+@pytest.mark.pilot
 @every_screen
 async def test_opened_it_waits_for_a_key(demo: Path, name: str) -> None:
     async with opened(demo, name) as (pilot, screen):
@@ -90,6 +91,7 @@ async def test_while_it_runs_it_can_be_stopped_and_neither_left_nor_changed(
         assert "run" in offered(pilot)
 
 
+@pytest.mark.pilot
 @every_screen
 @pytest.mark.parametrize("key", ["escape", "q"])
 async def test_at_rest_it_is_left_by_the_keys_that_go_back(demo: Path, name: str, key: str) -> None:
@@ -101,6 +103,7 @@ async def test_at_rest_it_is_left_by_the_keys_that_go_back(demo: Path, name: str
         assert screen not in pilot.app.screen_stack
 
 
+@pytest.mark.pilot
 @every_screen
 @pytest.mark.parametrize("size", [SMALL, LARGE], ids=str)
 async def test_what_went_wrong_is_said_with_what_to_do_and_it_can_be_run_again(

@@ -162,6 +162,7 @@ def test_nothing_that_can_be_exported_is_missing_from_the_trial(file: Path) -> N
     assert set(EVERYTHING) <= set(kinds(file))
 
 
+@pytest.mark.slow
 def test_every_table_is_exported_or_made_again(db: Path) -> None:
     known = {each.TABLE for each in (*ROWS, *EXPORTED)}
     made_again = {
@@ -330,6 +331,7 @@ def test_a_damaged_row_is_left_out_and_said(db: Path, tmp_path: Path) -> None:
     assert "left out, damaged: 1 saved edit, 1 answer. Try: arc db verify" in done.err
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("sqlcipher3") is None, reason="the extra `crypt` is not installed")
 def test_of_an_encrypted_database_it_says_that_the_file_is_plain(
     db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -342,6 +344,7 @@ def test_of_an_encrypted_database_it_says_that_the_file_is_plain(
     assert set(EVERYTHING) <= set(kinds(tmp_path / "export.jsonl"))
 
 
+@pytest.mark.slow
 def test_an_export_is_read_from_a_pipe(file: Path, tmp_path: Path) -> None:
     done = run(tmp_path / "new.db", "import", "-", input=file.read_text())
     assert done.code == 0, done
@@ -410,6 +413,7 @@ def test_a_database_is_no_export(db: Path, tmp_path: Path) -> None:
     assert "not an arc export" in done.err
 
 
+@pytest.mark.slow
 def test_a_recording_that_cannot_be_read_takes_everything_back(db: Path, tmp_path: Path) -> None:
     file = exported(db, tmp_path / "export.jsonl")
     text = file.read_text()

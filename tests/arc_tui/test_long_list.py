@@ -80,6 +80,7 @@ async def test_a_run_that_was_not_read_is_opened_by_its_name(many: Path) -> None
         assert screen.table.at == f"k{RUNS - 1}"
 
 
+@pytest.mark.pilot
 async def test_while_a_list_grows_the_cursor_and_its_rows_stay(many: Path, tmp_path: Path) -> None:
     path = tmp_path / "arc.db"
     shutil.copy(many, path)
@@ -101,6 +102,7 @@ async def test_while_a_list_grows_the_cursor_and_its_rows_stay(many: Path, tmp_p
         assert f" t{at} " in text(pilot.app)
 
 
+@pytest.mark.pilot
 async def test_sorted_and_filtered_it_is_the_same_list(many: Path) -> None:
     async with opened(many) as (pilot, screen):
         screen.table.cursor = 500

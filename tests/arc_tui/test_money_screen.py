@@ -75,6 +75,7 @@ async def test_the_screen_looks_like_this(db: Path, size: tuple[int, int]) -> No
         matches_golden(pilot.app, f"money_{size[0]}x{size[1]}")
 
 
+@pytest.mark.pilot
 async def test_enter_asks_for_the_step_in_the_run(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         screen.costs.cursor = 1
@@ -99,6 +100,7 @@ async def test_a_line_from_another_step_leads_there(db: Path) -> None:
         assert step_of_run(pilot) == 2
 
 
+@pytest.mark.pilot
 async def test_another_model_is_reckoned_and_says_that_it_is_about_cost_only(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         screen._route("gpt-4o-mini short")

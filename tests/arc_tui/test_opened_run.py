@@ -47,6 +47,7 @@ async def test_no_list_is_made_and_it_stands_at_the_break(tmp_path: Path) -> Non
         assert screen.step == screen.view.marked[0]
 
 
+@pytest.mark.pilot
 async def test_escape_goes_to_the_list_and_enter_back(tmp_path: Path) -> None:
     async with on_a_run(tmp_path) as pilot:
         await pilot.press("escape")
@@ -62,6 +63,7 @@ async def test_escape_goes_to_the_list_and_enter_back(tmp_path: Path) -> None:
         assert len(pilot.app.screen_stack) == 2
 
 
+@pytest.mark.pilot
 async def test_what_is_looked_for_in_all_runs_is_shown_in_the_list(tmp_path: Path) -> None:
     async with on_a_run(tmp_path) as pilot:
         await pilot.press("slash", *"IFOYYZ", "enter")

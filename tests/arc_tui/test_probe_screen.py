@@ -247,6 +247,7 @@ async def test_a_server_is_asked_under_a_limit_and_a_probe_cut_short_leaves_no_l
         assert len(lines(db)) == 1
 
 
+@pytest.mark.pilot
 async def test_x_stops_it_what_was_answered_is_kept_and_no_cause_is_named(
     db: Path, ids: dict[str, str], api: MessagesApi
 ) -> None:
@@ -279,6 +280,7 @@ async def test_x_stops_it_what_was_answered_is_kept_and_no_cause_is_named(
         assert not lines(db)
 
 
+@pytest.mark.pilot
 async def test_a_summary_that_the_model_wrote_decides_too(
     db: Path, ids: dict[str, str], api: MessagesApi
 ) -> None:
@@ -325,6 +327,7 @@ async def test_the_reasons_of_the_break_have_its_probes_and_then_the_last_one(
         assert "P, then a letter" not in drawn(app)
 
 
+@pytest.mark.pilot
 async def test_a_break_that_cannot_be_asked_again_says_so_in_the_place_of_its_probes(
     tmp_path: Path,
 ) -> None:

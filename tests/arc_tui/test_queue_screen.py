@@ -170,6 +170,7 @@ class TestBlind:
             await press(pilot, "T")
             assert not isinstance(pilot.app.screen, TraceScreen), "it was the last"
 
+    @pytest.mark.pilot
     async def test_b_turns_to_it_and_back_and_what_would_tell_the_break_waits_there(
         self, db: Path
     ) -> None:

@@ -47,6 +47,7 @@ async def opened(
 # --- jumps
 
 
+@pytest.mark.pilot
 async def test_the_same_tool_is_one_key_away_and_what_says_something_is_a_kind_of_its_own(
     db: Path, key: str
 ) -> None:
@@ -186,6 +187,7 @@ async def test_n_counts_the_steps_and_in_the_detail_goes_from_line_to_line(
         assert screen.page.cursor != before or screen.step != 9
 
 
+@pytest.mark.pilot
 async def test_n_in_the_detail_opens_a_long_value_that_hides_the_next_place(
     tmp_path: Path,
 ) -> None:
@@ -216,6 +218,7 @@ async def test_what_was_found_is_looked_for_in_all_runs(db: Path, key: str) -> N
 # --- copies
 
 
+@pytest.mark.pilot
 async def test_a_part_of_the_step_is_chosen_and_copied(db: Path, key: str) -> None:
     async with opened(db, key, at=4) as (pilot, screen):
         await press(pilot, "Y")

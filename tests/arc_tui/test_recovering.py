@@ -108,6 +108,7 @@ def test_nothing_is_asked_again_for_what_was_paid_for(path: Path) -> None:
         assert " · 0 calls · " in arc(new, "replay", TOUR, "--model", "demo", "-k", "3")
 
 
+@pytest.mark.slow
 def test_what_is_there_already_is_not_written_over(path: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.db"
     other.write_text("mine")

@@ -192,6 +192,7 @@ async def test_an_unchanged_prompt_asks_control_alone(db: Path) -> None:
         assert all(row.edited is None for row in screen.state.rows)
 
 
+@pytest.mark.pilot
 async def test_steps_and_differences_are_gone_to_from_either_pane(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         await ask(pilot, screen)
@@ -372,6 +373,7 @@ async def test_without_a_budget_a_missing_answer_is_one_sentence(
         assert "run again with a limit" in rows(pilot.app)[1]
 
 
+@pytest.mark.pilot
 @pytest.mark.usefixtures("every_view")
 async def test_what_a_worker_posts_after_a_stop_does_not_start_it_again(db: Path) -> None:
     posted = views(db, None, LOOK)
@@ -444,6 +446,7 @@ async def test_a_number_of_samples_is_taken_foreseen_and_asked_and_nothing_else(
         assert "┃" not in drawn(pilot.app)
 
 
+@pytest.mark.pilot
 async def test_asking_afresh_asks_again_what_is_kept(db: Path) -> None:
     posted = views(db, None, LOOK)
     async with opened(db) as (pilot, screen):
@@ -643,6 +646,7 @@ async def test_effort_and_a_model_of_its_own_are_changes_beside_the_texts(db: Pa
         assert not estimate.is_free
 
 
+@pytest.mark.pilot
 async def test_an_edit_of_another_trace_says_why_it_does_not_fit(db: Path) -> None:
     strange = Edit(name="strange", changes=(SetObservation(step=99, text="x"),))
     with open_ledger(db) as store:
@@ -682,6 +686,7 @@ async def test_free_replay_is_wanted_of_an_app_that_offers_it(
 # --- around it
 
 
+@pytest.mark.pilot
 async def test_a_trace_without_a_system_prompt_asks_for_one_instead(tmp_path: Path) -> None:
     path, prompt = tmp_path / "arc.db", tmp_path / "system.md"
     prompt.write_text(sample.SYSTEM)

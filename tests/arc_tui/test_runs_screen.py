@@ -54,6 +54,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return here
 
 
+@pytest.mark.pilot
 async def test_an_empty_database_offers_what_is_here_and_else_says_what_to_do(
     tmp_path: Path, folder: Path
 ) -> None:
@@ -165,6 +166,7 @@ async def test_s_sorts_and_the_cursor_stays_on_its_run(db: Path) -> None:
         assert screen.arrangement.order == "outcome"
 
 
+@pytest.mark.pilot
 async def test_who_sorts_from_the_top_sees_what_comes_first(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         screen.arrangement = Arrangement(order="steps")

@@ -118,6 +118,7 @@ async def test_d_shows_every_key_with_its_id(six_runs: Path) -> None:
         assert "app.columns" in text(pilot.app)
 
 
+@pytest.mark.pilot
 async def test_e_makes_the_file_once(
     six_runs: Path, environment: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -108,6 +108,7 @@ def dated(path: Path, day: datetime.date, count: int, shape: Shape, passed: bool
 JANUARY, MARCH = datetime.date(2026, 1, 5), datetime.date(2026, 3, 2)
 
 
+@pytest.mark.slow
 def test_before_and_since_a_day_show_what_moved_beyond_chance(db: Path) -> None:
     dated(db, JANUARY, 12, Shape.LATE_DRIFT, False)
     dated(db, MARCH, 12, Shape.HEALTHY, True)

@@ -118,6 +118,7 @@ async def test_a_tested_step_says_first_what_the_test_came_to(db: Path) -> None:
         await looks_like(pilot, "steps_confirmed")
 
 
+@pytest.mark.pilot
 async def test_beliefs_are_asked_after_their_estimate(db: Path) -> None:
     async with opened(db, LONG) as (pilot, screen):
         await press(pilot, "right")
@@ -147,6 +148,7 @@ def airline(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return db
 
 
+@pytest.mark.pilot
 async def test_where_nothing_contradicts_it_says_what_to_try_next(db: Path) -> None:
     async with opened(db, CLEAN) as (pilot, screen):
         assert rows(pilot.app)[1].startswith(" No contradiction found: ")
@@ -193,6 +195,7 @@ async def test_few_answers_settle_nothing_and_more_may_be_asked_for(db: Path) ->
         assert "Not confirmed yet." not in drawn(pilot.app)
 
 
+@pytest.mark.pilot
 async def test_a_fix_that_does_not_help_is_refuted_and_another_one_is_taken(db: Path) -> None:
     with open_ledger(db) as store:
         edits.save(store, READ_FIRST)

@@ -95,6 +95,7 @@ async def test_what_was_shown_stays_where_another_question_is_stopped(
         assert "by tool" in text(pilot.app), "it is asked again"
 
 
+@pytest.mark.pilot
 async def test_the_list_of_runs_stays_and_can_be_read_again(
     six_runs: Path, endless: Endless, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -111,6 +111,7 @@ async def test_without_colours_none_is_drawn_and_the_cursor_is_seen(
         assert 3 in reversed_, "the row of the cursor"
 
 
+@pytest.mark.pilot
 async def test_ctrl_t_goes_to_the_other_ground_and_back_to_what_was_set(tmp_path: Path) -> None:
     app = ArcApp(tmp_path / "arc.db", settings=Settings(theme="nord"))
     async with app.run_test() as pilot:

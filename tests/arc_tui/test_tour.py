@@ -110,6 +110,7 @@ async def test_whoever_does_what_it_says_comes_through_the_whole_loop(db: Path) 
         assert await press(pilot, "ctrl+g") == ""
 
 
+@pytest.mark.pilot
 async def test_it_leads_to_a_run_whose_break_is_shown_wherever_that_stands_in_the_list(
     tmp_path: Path,
 ) -> None:

@@ -161,6 +161,7 @@ async def test_lanes_zoom_and_follow_the_cursor(db: Path, key: str) -> None:
         assert screen.step == 7
 
 
+@pytest.mark.pilot
 async def test_the_pages_of_a_step_turn_by_digit_and_by_tab(db: Path, key: str) -> None:
     async with opened(db, key) as (pilot, screen):
         screen.spans.go_to(2)
@@ -185,6 +186,7 @@ async def test_enter_goes_into_the_detail_and_escape_comes_back(db: Path, key: s
         assert screen.spans.has_focus
 
 
+@pytest.mark.pilot
 async def test_find_marks_the_steps_that_say_it_and_n_goes_on(db: Path, key: str) -> None:
     async with opened(db, key) as (pilot, screen):
         await press(pilot, "slash", *"HAT201", "enter")
@@ -259,6 +261,7 @@ async def test_other_asks_for_a_sub_label(db: Path, key: str) -> None:
         assert [(tag.failure, tag.sub) for tag in tags(db)] == [("other", "missing step")]
 
 
+@pytest.mark.pilot
 async def test_a_note_is_kept_with_the_tag(db: Path, key: str) -> None:
     async with opened(db, key) as (pilot, _):
         await press(pilot, "t", "tab", "o", "h", "enter", "a")
@@ -275,6 +278,7 @@ async def test_escape_leaves_the_picker_without_a_tag(db: Path, key: str) -> Non
         assert not tags(db)
 
 
+@pytest.mark.pilot
 async def test_p_says_where_a_value_came_from_and_enter_goes_there(db: Path, key: str) -> None:
     async with opened(db, key) as (pilot, screen):
         screen.spans.go_to(5)
@@ -298,6 +302,7 @@ async def test_enter_on_evidence_of_another_step_goes_there(db: Path, key: str) 
         assert screen.page.has_focus
 
 
+@pytest.mark.pilot
 async def test_the_view_menu_shows_the_scores_of_each_source_and_says_whose(
     db: Path, key: str
 ) -> None:

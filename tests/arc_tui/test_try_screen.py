@@ -208,6 +208,7 @@ async def test_samples_and_healthy_steps_are_as_many_as_a_person_says(db: Path) 
         assert "'none' is not a number from" in drawn(pilot.app)
 
 
+@pytest.mark.pilot
 async def test_enter_opens_the_run_at_the_step_that_is_asked_past_the_heading(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         await press(pilot, "j", "j", "j")
@@ -219,6 +220,7 @@ async def test_enter_opens_the_run_at_the_step_that_is_asked_past_the_heading(db
         assert (run.trace, run.step) == (last.trace, last.step)
 
 
+@pytest.mark.pilot
 async def test_while_it_runs_it_says_how_far_it_is_and_x_stops_it(db: Path) -> None:
     halfway = views(db)[2]
     assert 0 < halfway.done < halfway.total

@@ -93,6 +93,7 @@ def traces(db: Path) -> dict[str, str]:
 # --- what it comes to
 
 
+@pytest.mark.slow
 def test_the_older_prompt_fixes_the_class_that_the_newer_one_planted(db: Path) -> None:
     """Conformance: the demo model really reads its prompt."""
     result = demo(db, str(V4), "--on", MADE_UP)
@@ -144,6 +145,7 @@ def test_healthy_steps_are_those_before_the_break_and_of_passed_runs_alike(db: P
     assert max(per_run.values()) <= 3
 
 
+@pytest.mark.slow
 def test_an_edit_of_another_matter_fixes_nothing(db: Path) -> None:
     file = str(fixtures() / "demo" / "edits" / "sharper-stock.toml")
     result = demo(db, file, "--on", MADE_UP, "-k", "3")
@@ -180,6 +182,7 @@ def test_one_sample_is_called_a_look_and_proves_nothing(db: Path) -> None:
     assert result.return_value == 1
 
 
+@pytest.mark.slow
 def test_what_three_samples_cannot_tell_is_called_neither_fixed_nor_broken(db: Path) -> None:
     """All differ, and yet chance alone does that in one of ten."""
     view = as_json(demo(db, str(V4), "--on", MADE_UP, "-k", "3", "--json"))
@@ -298,6 +301,7 @@ def test_an_edit_is_a_prompt_a_toml_file_or_a_kept_name(db: Path, tmp_path: Path
 # --- nothing is asked twice
 
 
+@pytest.mark.slow
 def test_the_same_again_asks_nothing_and_says_the_same(db: Path) -> None:
     first = as_json(demo(db, str(V4), "--on", MADE_UP, "--json"))
     again = as_json(demo(db, str(V4), "--on", MADE_UP, "--json"))
@@ -332,6 +336,7 @@ def stored(db: Path) -> int:
     return int(count)
 
 
+@pytest.mark.slow
 def test_the_plan_asks_nothing_and_foresees_what_is_asked(db: Path) -> None:
     request = EditTestRequest(edit=V4_EDIT, query=MADE_UP, model="demo")
     with open_ledger(db) as store:

@@ -113,6 +113,7 @@ async def begun(pilot: Pilot[None], slow: Slow) -> None:
 # --- from the list to a tag
 
 
+@pytest.mark.pilot
 @pytest.mark.parametrize("ready", [True, False], ids=["list shown", "app not begun"])
 async def test_a_run_is_open_and_tagged_in_three_keys_of_one_burst(db: Path, ready: bool) -> None:
     async with opened(db) as pilot:
@@ -124,6 +125,7 @@ async def test_a_run_is_open_and_tagged_in_three_keys_of_one_burst(db: Path, rea
     assert tagged(db) == [H]
 
 
+@pytest.mark.pilot
 async def test_a_tag_waits_for_the_run_that_is_still_read(db: Path, slow_trace: Slow) -> None:
     async with opened(db) as pilot:
         await settle(pilot)
@@ -139,6 +141,7 @@ async def test_a_tag_waits_for_the_run_that_is_still_read(db: Path, slow_trace: 
     assert tagged(db) == [H]
 
 
+@pytest.mark.pilot
 async def test_every_key_of_a_long_burst_has_its_turn(db: Path) -> None:
     async with opened(db) as pilot:
         await settle(pilot)

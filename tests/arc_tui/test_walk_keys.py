@@ -229,6 +229,7 @@ async def test_q_goes_back_ends_nothing_and_in_a_line_is_a_letter(demo: Path) ->
         assert pilot.app.return_code == 0
 
 
+@pytest.mark.pilot
 @pytest.mark.parametrize(
     "way",
     ["", "runs.filter", "runs.open trace.tag", "runs.compare", "runs.open trace.edit", "app.help"],

@@ -79,6 +79,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
         return outputs.planted(tmp_path_factory.mktemp("kept"), 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", outputs.READING)
 def test_no_command_prints_or_leaves_a_secret(name: str, kept: Kept) -> None:
     assert not outputs.printed(*kept, [name]).found

@@ -721,6 +721,7 @@ def test_the_samples_hold_what_was_counted_in_them(
     assert (tally.problems, tally.unknown) == ([], {})
 
 
+@pytest.mark.data
 @needs_shared
 def test_no_other_real_file_is_claimed() -> None:
     claimed = []

@@ -146,6 +146,7 @@ def test_rows_without_end_in_few_bytes_are_a_sentence(tmp_path: Path) -> None:
     assert refused(path).startswith("x: has more rows than the file has room for: 3000000 in")
 
 
+@pytest.mark.slow
 def test_a_long_text_that_every_row_refers_to_is_no_more_than_the_file_may_unpack_to(
     tmp_path: Path,
 ) -> None:

@@ -219,6 +219,7 @@ def test_pooled_and_repeated_conversations_are_the_same(tmp_path: Path) -> None:
         assert second.context.nodes()[0] is first.context
 
 
+@pytest.mark.slow
 def test_a_conversation_costs_only_what_is_new_in_it(tmp_path: Path) -> None:
     turns = 2000
     pool: list[Json] = [SYSTEM]

@@ -463,6 +463,7 @@ def test_two_exports_of_the_same_spans_give_the_same_trace() -> None:
         assert [ask.usage for ask in models(one)] == [ask.usage for ask in models(other)]
 
 
+@pytest.mark.data
 @needs_shared
 def test_every_label_of_the_trees_names_a_step() -> None:
     """One label names no span: its author did not find it."""

@@ -167,6 +167,7 @@ UNHURRIED = {
 """What new rules look at longest, and find nothing in."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("many", [10, 400, 20_000])
 @pytest.mark.parametrize("name", UNHURRIED)
 def test_what_finds_nothing_costs_no_more_than_the_length_of_the_text(name: str, many: int) -> None:

@@ -165,6 +165,7 @@ def written(store: Store, parts: list[Part], number: int) -> str:
     return writer.finish(writer.write(Batch(header=header, spans=run.spans, last=True))).id
 
 
+@pytest.mark.slow
 @settings(max_examples=often(150), deadline=None)
 @given(runs, said, st.sampled_from([0, 1000]))
 @example([[step("groß"), heard("x Kelvin")]], "kelvin", 0)

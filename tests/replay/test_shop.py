@@ -168,6 +168,7 @@ def test_a_sub_agent_hangs_below_the_call_that_delegated_to_it() -> None:
     assert messages.observed(asker.observation).text == told
 
 
+@pytest.mark.slow
 def test_asked_again_unedited_every_first_trial_repeats_itself() -> None:
     first = [run.source_id for run in runs.bundle() if run.trial == 0]
     assert {name: list(divergences(name)) for name in first} == {name: [] for name in first}

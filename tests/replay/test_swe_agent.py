@@ -359,6 +359,7 @@ def test_the_real_runs_give_the_counts_taken_independently() -> None:
         assert tally.problems == []
 
 
+@pytest.mark.data
 @needs_shared
 def test_every_real_run_is_claimed_by_this_format_and_all_its_commands_are_answered() -> None:
     assert len(FILES) == 22

@@ -263,6 +263,7 @@ def test_every_label_of_the_answers_names_a_run_that_ended_as_it_says() -> None:
         assert (ended or "no Finish (6-step cap)") == label["note"]
 
 
+@pytest.mark.data
 @needs_shared
 def test_every_turn_of_the_real_answers_is_told() -> None:
     for path in sorted((DATA / "toolbench").glob("*.json")):

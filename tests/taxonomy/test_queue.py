@@ -90,6 +90,7 @@ class TestOrder:
         assert {reason for _, reason in found[3:]} == {"audit sample"}
         assert found == reasons(store)
 
+    @pytest.mark.slow
     def test_every_run_stands_in_it_once_and_the_kinds_count_what_waits(self, store: Store) -> None:
         found = queue(store, "mei")
         assert len({each.run for each in found.waiting}) == len(found.waiting)
