@@ -23,7 +23,7 @@ trace's own source."""
 class Evidence(Struct, frozen=True, kw_only=True):
     """One thing a finding rests on.
 
-    `role` is how it bears on it ("says", "observed", "told", "asked", "error", "repeats"…),
+    `role` is how it bears on it ("says", "observed", "stated", "called", "error", "repeats"…),
     `text` the value or words, `span` and `step` where they stand (None: the system prompt or the
     user's words before the first step), `place` a short word for that in print.
     """

@@ -12,7 +12,6 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from arc_tui.ui.format import one_line
 from taxonomy.classes import Attribution
 from taxonomy.findings import Candidate, Finding, Signal
 from taxonomy.localiser.features import POINTERS
@@ -26,15 +25,6 @@ STRENGTH: tuple[Kind, ...] = ("gold", "check", "score", "rule", "guess")
 def finding_kind(finding: Finding) -> Kind:
     """What a finding rests on."""
     return "check" if finding.attribution is Attribution.GRADER else "rule"
-
-
-LABELS = {"told": "stated", "asked": "called", "heard": "user", "the judge says": "judge"}
-"""The roles of evidence that are shown by another word than they are stored by."""
-
-
-def evidence_label(role: str) -> str:
-    """How evidence bears on its finding, as it is shown: `says`, `observed`, `called`…"""
-    return one_line(LABELS.get(role, role))
 
 
 def by_strength(findings: Sequence[Finding]) -> list[Finding]:

@@ -11,7 +11,6 @@ import msgspec
 from msgspec import Struct, convert, structs
 
 from arc_tui.ui import format
-from arc_tui.views.evidence import evidence_label
 from arc_tui.views.media import described, without_bytes
 from arc_tui.views.probe_offers import WhyProbes
 from arc_tui.views.scores import Scorer, scorers
@@ -329,7 +328,7 @@ def step_markdown(view: StepView) -> str:
         unsure = " (hint, not counted)" if finding.is_hint else ""
         parts.append(f"**{finding.failure.value}?** {format.one_line(finding.why)}{unsure}")
         parts += [
-            f"- {evidence_label(each.role)}: {format.one_line(each.text)}"
+            f"- {format.one_line(each.role)}: {format.one_line(each.text)}"
             f" ({format.one_line(each.place) or f'step {each.step}'})"
             for each in finding.evidence
         ]

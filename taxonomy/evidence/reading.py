@@ -370,7 +370,7 @@ def _compiled(schema: Json) -> Validator | None:
 _QUOTE = 240
 
 
-def called(act: Act, role: str = "asked") -> Evidence:
+def called(act: Act, role: str = "called") -> Evidence:
     """A call, as `name {arguments}`."""
     return Evidence(role=role, text=cut(act.key, _QUOTE), step=act.step, span=act.span.id)
 

@@ -64,8 +64,8 @@ class StepDetector(Protocol):
         ...
 
 
-_SAYS = ("says", "asked", "repeats")
-_SOURCES = ("observed", "told", "error")
+_SAYS = ("says", "called", "repeats")
+_SOURCES = ("observed", "stated", "error")
 _QUOTE = 160
 
 
@@ -187,7 +187,7 @@ def _against(case: RuleContext, finding: Finding, against: Against) -> Iterator[
             offered = case.reading.turns[finding.step].ask.request.tools
             if offered and "not" in finding.why:
                 names = ", ".join(tool.name for tool in offered)
-                yield Evidence(role="told", text=cut(names, _QUOTE), place="tool definitions")
+                yield Evidence(role="stated", text=cut(names, _QUOTE), place="tool definitions")
         case "numbers":
             yield Evidence(role="worked out", text=finding.why, place="its own numbers")
         case "sources":

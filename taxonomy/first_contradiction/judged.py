@@ -82,7 +82,7 @@ class JudgeScoreDetector:
         bad = score.value < ACHIEVED_SCORE
         because = _because(score)
         shown = Evidence(
-            role="the judge says",
+            role="judge",
             text=because or "nothing more",
             step=step,
             span=score.span,

@@ -226,7 +226,7 @@ class Scored(Struct, frozen=True, kw_only=True):
     by: str
     samples: tuple[float, ...] = ()
     steps: tuple[int, ...] = ()
-    diverges: int | None = msgspec.field(name="departs", default=None)
+    diverges: int | None = None
 
     @property
     def value(self) -> float | None:

@@ -20,7 +20,6 @@ import datetime
 from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
-import msgspec
 from msgspec import Struct, structs
 
 from replay import digests
@@ -161,7 +160,7 @@ class LogLine(Struct, frozen=True, kw_only=True):
     classification: str | None
     intervention: str | None
     model: str
-    detector: str = msgspec.field(name="oracle")
+    detector: str
     control: tuple[int, int]
     edited: tuple[int, int]
     digest: str

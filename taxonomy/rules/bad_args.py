@@ -111,7 +111,7 @@ def _finding(refused: Sequence[tuple[Act, str]]) -> Finding:
 
 def _unparsed(act: Act) -> Evidence:
     raw = act.span.arguments_raw or ""
-    return Evidence(role="asked", text=cut(raw, 240), step=act.step, span=act.span.id)
+    return Evidence(role="called", text=cut(raw, 240), step=act.step, span=act.span.id)
 
 
 RULE = Rule(name=NAME, find=find, denies="fits")

@@ -137,7 +137,7 @@ def _words(value: Json) -> str:
 
 
 def _evidence_of(words: str, span: str | None, place: str) -> Evidence:
-    return Evidence(role="told", text=words, span=span, place=place)
+    return Evidence(role="stated", text=words, span=span, place=place)
 
 
 RULE = Rule(name=NAME, find=find, denies="ended", counts_as=FailureClass.GAVE_UP, share=0.4)

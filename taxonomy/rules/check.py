@@ -179,7 +179,7 @@ def _finding(
         rule=NAME,
         confidence=confidence,
         evidence=tuple(
-            Evidence(role="told", text=cut(line, 240), place="grader output") for line in lines
+            Evidence(role="stated", text=cut(line, 240), place="grader output") for line in lines
         ),
     )
 

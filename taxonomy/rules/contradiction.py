@@ -111,11 +111,11 @@ def _times_told(case: RuleContext) -> Iterator[tuple[int, Event]]:
             told = next(moments(source.text[match.end() : match.end() + 60]), None)
             if told is not None:
                 words = source.text[match.start() : match.end() + len(told.text) + 1]
-                yield source.visible, _event_of(told, "told", source, words)
+                yield source.visible, _event_of(told, "stated", source, words)
         if source.span is not None and _CLOCKS.fullmatch(source.place):
             told = next(moments(source.text), None)
             if told is not None:
-                yield source.visible, _event_of(told, "told", source, source.text)
+                yield source.visible, _event_of(told, "stated", source, source.text)
 
 
 def _may_tell(source: Source) -> bool:

@@ -177,7 +177,7 @@ def _finding(limit: Limit, act: Act, over: str) -> Finding:
         span=act.span.id,
         why=f"{act.name} with {over} exceeds the limit of {most}",
         rule=NAME,
-        evidence=(called(act), Evidence(role="told", text=limit.words, place=limit.place)),
+        evidence=(called(act), Evidence(role="stated", text=limit.words, place=limit.place)),
     )
 
 

@@ -118,8 +118,8 @@ def _finding(turn: Turn, heard: VisibleMessage, told: str, why: str) -> Finding:
         why=why,
         rule=NAME,
         evidence=(
-            Evidence(role="heard", text=cut(heard.text, 240), step=turn.index, span=turn.ask.id),
-            Evidence(role="told", text=cut(told, 240), place="the user's instruction"),
+            Evidence(role="user", text=cut(heard.text, 240), step=turn.index, span=turn.ask.id),
+            Evidence(role="stated", text=cut(told, 240), place="the user's instruction"),
         ),
     )
 

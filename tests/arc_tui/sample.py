@@ -137,7 +137,7 @@ BELIEF = Finding(
             step=2,
             place="get_reservation",
         ),
-        Evidence(role="told", text="The current time is 2024-05-15 15:00", place="system prompt"),
+        Evidence(role="stated", text="The current time is 2024-05-15 15:00", place="system prompt"),
     ),
 )
 MISREAD = Finding(

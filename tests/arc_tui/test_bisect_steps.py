@@ -90,7 +90,7 @@ def test_the_view_has_a_row_a_step_and_sources_with_their_places(db: Path) -> No
     assert [row["step"] for row in view["rows"] if row["decisive"]] == [16]
     assert (view["status"], view["first_bad"], view["model"]) == ("found", 16, None)
     assert [(each["role"], each["step"], bool(each["span"])) for each in view["sources"]] == [
-        ("asked", 16, True),
+        ("called", 16, True),
         ("observed", 0, True),
         ("observed", 2, True),
     ]

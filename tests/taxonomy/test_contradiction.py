@@ -44,7 +44,7 @@ def says(words: str, *, created: str = "2024-05-12T00:14:30", system: str = NOW)
 def test_a_window_that_the_dates_deny_is_found(words: str) -> None:
     (finding,) = says(words)
     assert finding.step == 1
-    assert [evidence.role for evidence in finding.evidence] == ["says", "observed", "told"]
+    assert [evidence.role for evidence in finding.evidence] == ["says", "observed", "stated"]
     assert "2024-05-12" in finding.evidence[1].text
     assert finding.evidence[2].text.endswith("2024-05-15 15:00:00")
 

@@ -40,7 +40,7 @@ def test_the_airline_run_contradicts_two_sources_at_message_8(real: Imported) ->
     assert run.steps[found.step].ask.place.message == 8
     assert [(each.role, each.step, each.place) for each in found.against] == [
         ("observed", found.step - 1, "get_reservation_details"),
-        ("told", None, "system prompt"),
+        ("stated", None, "system prompt"),
     ]
     observed, told = found.against
     assert observed.text == "created_at 2024-05-12T00:14:30"

@@ -34,7 +34,7 @@ class TestLimits:
         (finding,) = by_rule(made, limits.NAME)
         assert (finding.failure, finding.sub) == (FailureClass.OTHER, "policy violation")
         assert finding.why == "book_flight with 2 × certificate exceeds the limit of 1"
-        assert [each.role for each in finding.evidence] == ["asked", "told"]
+        assert [each.role for each in finding.evidence] == ["called", "stated"]
         assert finding.evidence[1].text == self.PROMPT
 
     def test_as_many_as_are_allowed_are_none(self) -> None:
@@ -118,7 +118,7 @@ class TestStrayedUser:
         assert finding.attribution is Attribution.USER
         assert finding.step == 1
         assert finding.why.startswith("user never gives mia_li_3668")
-        assert [each.role for each in finding.evidence] == ["heard", "told"]
+        assert [each.role for each in finding.evidence] == ["user", "stated"]
 
     def test_giving_up_for_want_of_it_is_the_user_s_doing(self) -> None:
         made = self.talk(self.ASK, self.LACKS, "Unfortunately, I cannot help you without it.")

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from difflib import unified_diff
 from typing import Literal, TypeAlias
 
-import msgspec
 from msgspec import Struct
 
 from arc_tui.ui import format
@@ -90,7 +89,7 @@ class BisectView(Struct, frozen=True, eq=False, kw_only=True):
     bounds: tuple[str, ...] = ()
     samples: int = 0
     checks: int = 0
-    max_samples: int = msgspec.field(name="most", default=0)
+    max_samples: int = 0
     calls: int = 0
     cached: int = 0
     spent_usd: float = 0.0

@@ -54,7 +54,6 @@ from arc_tui.features.bisect_steps.view import (
     unusable,
 )
 from arc_tui.ui import format
-from arc_tui.views.evidence import evidence_label
 from replay.edit.changes import Edit
 from replay.errors import ArcError
 from replay.locked.estimate import Estimate
@@ -279,11 +278,11 @@ def _cells(row: StepRow) -> list[Text | str]:
 
 def _sources(sources: tuple[SourceRow, ...]) -> Iterator[str]:
     """Each source as role, text and place, the text in one column."""
-    roles = max(len(evidence_label(each.role)) for each in sources)
+    roles = max(len(format.one_line(each.role)) for each in sources)
     for each in sources:
         message = f", message {each.message}" if each.message is not None else ""
         where = f"  [{each.where}{message}]" if each.where else ""
-        yield f"  {evidence_label(each.role):<{roles}}  {format.one_line(each.text)}{where}"
+        yield f"  {format.one_line(each.role):<{roles}}  {format.one_line(each.text)}{where}"
 
 
 def _confirmation(given: ConfirmationView) -> Iterator[Text]:

@@ -35,7 +35,6 @@ from arc_tui.ui.format import fit, spread
 from arc_tui.ui.list import RowList
 from arc_tui.ui.styles import fold_sentence
 from arc_tui.views import trace as traces
-from arc_tui.views.evidence import evidence_label
 from arc_tui.views.step import StepView
 from arc_tui.views.step_pages import response_page, results_page
 
@@ -236,7 +235,7 @@ def _source(each: SourceRow, here: int, key: str) -> StepLink:
     message = f", message {each.message}" if each.message is not None else ""
     return StepLink(
         text=format.plain(each.text),
-        label=evidence_label(each.role),
+        label=format.one_line(each.role),
         aside=format.one_line(f"{each.where}{message}"),
         step=each.step if each.step != here else None,
         indent=INDENT,

@@ -24,7 +24,7 @@ from arc_tui.cli import (
 )
 from arc_tui.ui import format
 from arc_tui.ui.document import INDENT, LABEL, Document, Fold, HintBlock
-from arc_tui.views.evidence import by_strength, candidate_text, evidence_label, finding_kind
+from arc_tui.views.evidence import by_strength, candidate_text, finding_kind
 from arc_tui.views.trace import TraceView, build_diagnose, build_trace, gold_line
 from arc_tui.views.tree import TreeRow, indent, limit_depth, visible
 from replay.errors import no_step
@@ -323,8 +323,7 @@ def _finding(finding: Finding, before: str, after: str = "") -> list[str]:
     name = class_label(finding.failure, finding.sub)
     lines = [f"{before}{kind}: {name} · {_phrase(finding.why)}{after}"]
     lines += [
-        f"    {evidence_label(each.role)}: {_phrase(each.text)}"
-        f" [{each.place or 'step ' + str(each.step)}]"
+        f"    {_phrase(each.role)}: {_phrase(each.text)} [{each.place or 'step ' + str(each.step)}]"
         for each in finding.evidence[:4]
     ]
     if finding.failure is not FailureClass.OTHER:

@@ -16,7 +16,6 @@ from arc_tui.ui.document import INDENT, Block, Document, Fold, HintBlock, Item, 
 from arc_tui.views.evidence import (
     by_strength,
     candidate_kind,
-    evidence_label,
     finding_kind,
     reasons,
 )
@@ -137,7 +136,7 @@ def _elsewhere(finding: Finding) -> str:
 def _evidence(evidence: Evidence, key: str, here: int) -> StepLink:
     """One thing a finding rests on; where it stands at another step, that can be gone to."""
     where = [f"step {evidence.step}" if evidence.step is not None else "", evidence.place]
-    text, label = format.plain(evidence.text), evidence_label(evidence.role)
+    text, label = format.plain(evidence.text), format.one_line(evidence.role)
     place = ", ".join(format.one_line(part) for part in where if part)
     step = evidence.step if evidence.step != here else None
     return StepLink(step=step, text=text, label=label, aside=place, indent=INDENT, key=key)

@@ -26,7 +26,6 @@ from arc_tui.ui.bindings import bind, choice
 from arc_tui.ui.format import fit, spread
 from arc_tui.ui.keys import key_of
 from arc_tui.ui.styles import KEY_CAP, StyledWidget
-from arc_tui.views.evidence import evidence_label
 from taxonomy.classes import CLASSES, SUB_LABELS, Attribution, ClassEntry, FailureClass, class_label
 from taxonomy.findings import Evidence, Finding
 from taxonomy.judgements.tags import TagRow
@@ -192,7 +191,7 @@ def evidence(found: Sequence[Evidence], most: int, width: int) -> Iterator[str]:
     shown = found if len(found) <= most + 1 else found[:most]
     for each in shown:
         place = f"  {format.one_line(each.place)}" if each.place else ""
-        role, text = evidence_label(each.role), format.one_line(each.text)
+        role, text = format.one_line(each.role), format.one_line(each.text)
         yield fit(f"{'':<7}{role:<{ROLE}} {text}{place}", width).rstrip()
     if len(found) > len(shown):
         yield f"{'':<7}… {len(found) - len(shown)} more under Why"
