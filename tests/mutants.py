@@ -115,7 +115,7 @@ def mutmut(folder: Path, *words: str) -> str:
         [sys.executable, "-m", "mutmut", *words], cwd=folder, capture_output=True, text=True
     )
     if done.returncode:
-        sys.exit(f"mutmut {words[0]}: {(done.stderr or done.stdout)[-3000:]}")
+        sys.exit(f"mutmut {words[0]}: {done.stdout[-3000:] or done.stderr[-3000:]}")
     return done.stdout
 
 
