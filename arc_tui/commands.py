@@ -62,7 +62,7 @@ TAG = _group(
     },
 )
 EXPERIMENT = _group(
-    "Ask the model again with one thing changed.",
+    "Call the model again with one thing changed.",
     {
         "probe": "arc_tui.features.probes.command:probe",
         "paraphrase": "arc_tui.features.paraphrase.command:paraphrase",
@@ -196,8 +196,8 @@ def _no_command(word: str) -> str:
     from difflib import get_close_matches
 
     near = get_close_matches(word, COMMANDS, n=1, cutoff=0.5)
-    hint = f"did you mean `arc {near[0]}`?" if near else "Try: arc --help"
-    return f"'{word}' is neither a command nor a file; {hint}"
+    hint = f"Did you mean `arc {near[0]}`?" if near else "Try: arc --help"
+    return f"'{word}' is neither a command nor a file. {hint}"
 
 
 @click.group(

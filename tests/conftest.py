@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 settings.register_profile(
     "desk", max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
+# mutmut runs a test many times in one process, so those of a class have a new object each time.
+settings.register_profile(
+    "mutants",
+    settings.get_profile("desk"),
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors],
+)
 if not CI:
     settings.load_profile("desk")
 

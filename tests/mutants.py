@@ -38,7 +38,7 @@ CONFIG = f"""
 source_paths = ["arc_tui", "replay", "taxonomy"]
 only_mutate = {json.dumps(CODE)}
 also_copy = ["fixtures", "docs", "README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
-pytest_add_cli_args = ["-n0", "-m", "{EVERYDAY}"]
+pytest_add_cli_args = ["-n0", "--hypothesis-profile=mutants", "-m", "{EVERYDAY}"]
 pytest_add_cli_args_test_selection = {json.dumps(TESTS)}
 timeout_constant = 5.0
 """

@@ -90,7 +90,7 @@ ROWS = (
     Row("openhands/*.jsonl", "openhands"),
     no("openinference/v6-spans/capture-results.json", "a log of what was captured: no spans"),
     Row("openinference/v6-spans/*.json", "openinference"),
-    Row("otlp/trace.json", "otlp", refusal="none of a model, a tool or an agent"),
+    Row("otlp/trace.json", "otlp", refusal="none of its spans is of a model, a tool or an agent"),
     Row("otlp/events.json", "otlp", refusal="none of a model call"),
     Row("otlp/logs.json", "otlp", refusal="none of a model call"),
     no("otlp/metrics.json", "metrics: neither spans nor log records"),

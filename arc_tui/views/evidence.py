@@ -52,7 +52,7 @@ def candidate_phrase(candidate: Candidate) -> str:
 def candidate_text(candidate: Candidate) -> str:
     """The kind of evidence and the reason: `rule · get_order failed: no such order`."""
     kind = candidate_kind(candidate)
-    kind_text = "guess (position only)" if kind == "guess" else kind
+    kind_text = "positional guess" if kind == "guess" else kind
     return f"{kind_text} · {candidate_phrase(candidate)}"
 
 

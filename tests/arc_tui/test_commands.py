@@ -323,7 +323,7 @@ def test_a_word_that_is_nothing_gets_a_hint(tmp_path: Path) -> None:
     said = installed("replya", cwd=tmp_path)
     assert said.code == 2
     assert said.out == ""
-    assert "did you mean `arc replay`?" in said.err
+    assert "Did you mean `arc replay`?" in said.err
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ def trace_of(record: Record) -> str | None:
 
 def _nothing(tally: Tally) -> str:
     if tally.counts["spans"]:
-        return f"holds {tally.counts['spans']:.0f} spans, none of a model, a tool or an agent"
+        return "none of its spans is of a model, a tool or an agent"
     if tally.counts["log_records"]:
         return "contains log records, none of a model call"
     return "contains no span with an id and a trace id"
