@@ -153,7 +153,7 @@ def test_metrics_alone_and_records_of_no_agent_are_said_to_be_nothing(tmp_path: 
     path.write_text(json.dumps(logs(record("browser.page_view", {}))) + "\n")
     with pytest.raises(BadTrace, match="none of a model call"):
         read(path)
-    with pytest.raises(BadTrace, match="holds 1 spans, none of a model"):
+    with pytest.raises(BadTrace, match="none of its spans is of a model, a tool or an agent"):
         written(path, spans(span("http", 1)))
 
 
