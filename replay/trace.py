@@ -93,7 +93,7 @@ class Request(Struct, frozen=True, eq=False, kw_only=True):
 
 
 class Response(Struct, frozen=True, eq=False, kw_only=True):
-    """What it answered. `stop` is normalised (`formats.md` §0.4), `stop_raw` the source's word."""
+    """What it answered. `stop` is normalised, `stop_raw` the source's word."""
 
     message: Message | None = None
     id: str | None = None
@@ -126,7 +126,7 @@ class Cost(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Level(StrEnum):
-    """How completely a step's request is known, best first (`design.md` §2)."""
+    """How completely a step's request is known, best first."""
 
     EXACT = "exact"
     REBUILT = "rebuilt"

@@ -1,7 +1,7 @@
 """What is this failure called? The classes, the attributions and the shapes, each in one table.
 
 Docs, help, the tag picker and the reports read these tables; nothing else names a class.
-The definitions follow the articles behind the project (`formulas.md`, failure classes, shapes).
+The definitions follow the articles behind the project.
 """
 
 from __future__ import annotations

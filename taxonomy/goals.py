@@ -200,7 +200,7 @@ def goal_scores(
 
 
 def weighted(scores: Sequence[tuple[float | None, int]]) -> Weighted:
-    """The weighted mean of (score, weight) pairs (`formulas.md`, sub-goal weights).
+    """The weighted mean of (score, weight) pairs.
 
     A goal without a score is left out of both sums and counted; None where none has one.
     """

@@ -106,7 +106,7 @@ _TIME = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](\d+))?\s*(Z|[+-]
 
 
 def stop(raw: Json) -> Stop | None:
-    """The normalised stop reason of a source's word (`formats.md` §0.4), None where unknown."""
+    """The normalised stop reason of a source's word, None where unknown."""
     return _STOPS.get(str(raw).lower()) if raw else None
 
 
@@ -212,7 +212,7 @@ def total_usage(
     """Usage of a source whose input count includes the cache; all unknown or zero gives None.
 
     Where the cache figures exceed the total, the source broke its own convention: the total is
-    then taken as exclusive and they are added (`formats.md` §0.2).
+    then taken as exclusive and they are added.
     """
     if not any((total, out, read, write)):
         return None

@@ -389,7 +389,7 @@ def rater_disagreements(found: Iterable[RaterPair]) -> list[RaterPair]:
 
 
 SHARE = 0.08
-"""Of the runs, for good (`formulas.md`: a spot audit of 5–10 %)."""
+"""Of the runs, for good: a spot audit of 5–10 %."""
 
 
 def audit_sample(keys: Iterable[str], share: float = SHARE) -> tuple[str, ...]:

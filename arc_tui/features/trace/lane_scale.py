@@ -16,7 +16,7 @@ from arc_tui.views.trace import Lane
 RISE = {"latency": 1.5, "context": 1.4, "cost": 1.4}
 DROP = 0.20
 """Steps that stand out: latency and cost against the step before, and a drop of the score, by the
-thresholds of the published break-point rule (`formulas.md`); the context is held to the cost's."""
+thresholds of the published break-point rule; the context is held to the cost's."""
 
 NOTABLE = 0.15
 """Share of a lane's largest value below which a rise is no spike, whatever its ratio."""
