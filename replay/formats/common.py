@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from replay.depth import is_huge
 from replay.formats.source import mended
-from replay.messages import content_text
+from replay.messages import calls, content_text
 from replay.trace import Cost, Json, Message, Place, Response, Status, Stop, TimeQuality, Usage
 
 
@@ -71,26 +71,28 @@ def place_of(event: dict[str, Any]) -> Place:
 
 
 _STOPS: dict[str, Stop] = {
-    "end_turn": "end",
-    "stop_sequence": "end",
-    "stop": "end",
-    "submitted": "end",
-    "tool_use": "tool",
-    "tool_calls": "tool",
-    "tool_call": "tool",
-    "function_call": "tool",
-    "max_tokens": "length",
-    "length": "length",
-    "model_length": "context",
-    "model_context_window_exceeded": "context",
-    "context_window_exceeded": "context",
-    "refusal": "filter",
-    "content_filter": "filter",
-    "pause_turn": "pause",
-    "compaction": "compaction",
-    "error": "error",
-    "unknown": "error",
+    word: stop
+    for stop, words in {
+        "end": "end_turn stop_sequence stop submitted complete completed eos eos_token",
+        "tool": "tool_use tool_calls tool_call function_call function_calls",
+        "length": "max_tokens max_output_tokens length error_limit",
+        "context": "model_length model_context_window_exceeded context_window_exceeded",
+        "filter": "refusal content_filter content_filtered guardrail_intervened safety recitation"
+        " blocklist prohibited_content spii image_safety image_prohibited_content error_toxic",
+        "pause": "pause_turn",
+        "compaction": "compaction",
+        "error": "error failed malformed_function_call unexpected_tool_call too_many_tool_calls"
+        " malformed_tool_use malformed_model_output",
+    }.items()
+    for word in words.split()
 }
+"""The words of Anthropic, OpenAI (chat and Responses), Gemini, Bedrock, Cohere, Mistral, the AI SDK
+and of the agents that have their own. What says that nothing is known (`unknown`, `other`) is not
+among them."""
+
+_ENUM = re.compile(r"<?(?:\w+\.)*(\w[\w-]*)(?::.*>)?", re.S)
+_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_LONGEST_STOP = 200
 
 MOST_NS = 2**63 - 1
 """The largest number that a database column holds; what lies beyond is no time."""
@@ -105,9 +107,23 @@ MOST_NUMBER = 1e300
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](\d+))?\s*(Z|[+-]\d\d:?\d\d)?$")
 
 
-def stop(raw: Json) -> Stop | None:
-    """The normalised stop reason of a source's word, None where unknown."""
-    return _STOPS.get(str(raw).lower()) if raw else None
+def stop(raw: Json, answer: Message | None = None) -> Stop | None:
+    """The normalised stop reason of a source's word, None where unknown.
+
+    It may be written in any case and as the name of an enum (`FinishReason.MAX_TOKENS`). `answer`
+    is what the model said, as for `stop_with`.
+    """
+    if not isinstance(raw, str) or len(raw) > _LONGEST_STOP:
+        return None
+    named = _ENUM.fullmatch(raw.strip())
+    shape = _HUMP.sub("_", named[1]).lower().replace("-", "_") if named is not None else ""
+    return stop_with(_STOPS.get(shape.removeprefix("finish_reason_")), answer)
+
+
+def stop_with(said: Stop | None, answer: Message | None) -> Stop | None:
+    """The stop reason of an answer: one that calls tools and ended, stopped for them. Gemini, the
+    Responses API and some gateways have no word of their own for that."""
+    return "tool" if said == "end" and answer is not None and calls(answer) else said
 
 
 def ns(time: Json) -> int | None:
@@ -316,25 +332,18 @@ def choice(answer: dict[str, Any]) -> dict[str, Any]:
 
 def response(answer: dict[str, Any]) -> Response:
     """Id, model and stop reason of an answer, its message left out."""
-    raw = choice(answer).get("finish_reason")
+    chosen = choice(answer)
+    raw, body = chosen.get("finish_reason"), chosen.get("message")
+    message = Message(dialect="openai", body=body) if isinstance(body, dict) else None
     if answer.get("object") == "response":
-        raw = obj(answer.get("incomplete_details")).get("reason") or _ended(answer)
+        raw = obj(answer.get("incomplete_details")).get("reason") or answer.get("status")
+        message = answer_text(answer)
     return Response(
         id=word(answer.get("id")),
         model=word(answer.get("model")),
-        stop=stop(_WORDS.get(str(raw), raw)),
+        stop=stop(raw, message),
         stop_raw=word(raw),
     )
-
-
-_WORDS = {"max_output_tokens": "max_tokens", "completed": "stop", "failed": "error"}
-
-
-def _ended(answer: dict[str, Any]) -> Json:
-    """A Responses object that is complete stopped for its calls, where it has any."""
-    status = answer.get("status")
-    items = [obj(item).get("type") for item in listed(answer.get("output"))]
-    return "tool_calls" if status == "completed" and "function_call" in items else status
 
 
 # --- the Responses API as chat messages

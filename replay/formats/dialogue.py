@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from replay.formats.common import derived_id
+from replay.formats.common import derived_id, stop_with
 from replay.formats.source import Tally
 from replay.messages import Call, Result, calls, results
 from replay.trace import (
@@ -114,7 +114,9 @@ class Thread:
                 place=turn.place,
                 extra=turn.extra,
                 request=request,
-                response=structs.replace(turn.response, message=message),
+                response=structs.replace(
+                    turn.response, message=message, stop=stop_with(turn.response.stop, message)
+                ),
                 usage=turn.usage,
                 cost=turn.cost,
                 fidelity=turn.fidelity or self.fidelity,

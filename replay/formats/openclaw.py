@@ -302,7 +302,6 @@ def strands(found: list[Entry]) -> list[list[Entry]]:
 # --- a strand as spans
 
 WORDED = "some messages not recorded as the model saw them"
-_STOPS = {"toolUse": "tool_use", "aborted": None}
 _BROKEN = {"error", "aborted"}
 _MOST_KEPT = 200_000
 """Messages that all compactions of a strand may keep; a file that keeps more is not honest."""
@@ -453,7 +452,7 @@ def _turn(entry: Entry, name: str) -> Turn:
         response=Response(
             id=word(message.get("responseId")),
             model=word(message.get("model")),
-            stop=common.stop(_STOPS.get(raw or "", raw)),
+            stop=common.stop(raw),
             stop_raw=raw,
         ),
         usage=usage(message.get("usage")),

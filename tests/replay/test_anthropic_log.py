@@ -459,7 +459,7 @@ def test_a_streamed_answer_is_put_together(tmp_path: Path) -> None:
         (span,) = models(only(tmp_path, record))
         assert span.response.message is not None
         assert span.response.message.body["content"] == said["content"]
-        assert (span.status, span.response.stop) == ("ok", "end")
+        assert (span.status, span.response.stop) == ("ok", "tool")
         assert span.usage is not None
         assert (span.usage.input_tokens, span.usage.output_tokens) == (100, 7)
         assert span.end_ns == 110 * 10**9  # the response's own time is that of its headers

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from replay import formats
 from replay.errors import BadTrace
-from replay.formats import arc
+from replay.formats import arc, common
 from replay.formats.source import Source, Tally, decode
-from replay.trace import Batch, ModelCall, ToolCall
+from replay.trace import Batch, Message, ModelCall, ToolCall
 from tests.replay.test_store import batch, spans
 from tests.shared import DATA, needs_shared
 
@@ -295,3 +295,33 @@ def test_tau_bench_runs_carry_task_trial_reward_and_gold_actions() -> None:
     assert airline.header.outcome.status == "failed"
     assert airline.header.reference is not None
     assert sum(isinstance(span, ModelCall) for span in airline.spans) == 20
+
+
+# --- stop reasons
+
+
+@pytest.mark.parametrize(
+    ("raw", "found"),
+    [
+        ("stop", "end"), ("STOP", "end"), ("FinishReason.STOP", "end"), ("end-turn", "end"),
+        ("<FinishReason.MAX_TOKENS: 'MAX_TOKENS'>", "length"), ("max_output_tokens", "length"),
+        ("toolUse", "tool"), ("TOOL_USE", "tool"), ("tool-calls", "tool"), ("ToolCalls", "tool"),
+        ("types.FinishReason.SAFETY", "filter"), ("content-filter", "filter"),
+        ("FINISH_REASON_STOP", "end"), ("completed", "end"), ("MALFORMED_FUNCTION_CALL", "error"),
+        ("unknown", None), ("other", None), ("FINISH_REASON_UNSPECIFIED", None), ("", None),
+        (1, None), (None, None), ("stop" * 99, None), ("a sentence. stop", None),
+    ],
+)  # fmt: skip
+def test_a_stop_reason_is_known_however_it_is_written(raw: Any, found: str | None) -> None:
+    assert common.stop(raw) == found
+
+
+def test_an_answer_that_calls_a_tool_did_not_end_there() -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    asks = Message(dialect="openai", body={"role": "assistant", "tool_calls": [call]})
+    says = Message(dialect="openai", body={"role": "assistant", "content": "Done."})
+    assert (common.stop("STOP", asks), common.stop("STOP", says)) == ("tool", "end")
+    assert (common.stop("MAX_TOKENS", asks), common.stop(None, asks)) == ("length", None)
+    item = {"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}"}
+    told = common.response({"object": "response", "status": "completed", "output": [item]})
+    assert (told.stop, told.stop_raw) == ("tool", "completed")

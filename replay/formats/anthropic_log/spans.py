@@ -172,7 +172,7 @@ class SpanBuilder:
                 message=message,
                 id=exchange.answer_id,
                 model=word(raw.get("model")),
-                stop="error" if error else common.stop(stop),
+                stop="error" if error else common.stop(stop, message),
                 stop_raw=stop,
             ),
             usage=common.anthropic_usage(raw.get("usage")),

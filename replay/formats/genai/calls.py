@@ -121,7 +121,7 @@ def response(span: Known, message: Message | None, why: str | None) -> Response:
         message=message,
         id=span.word(attributes.RESPONSE),
         model=span.word(attributes.ANSWERED_MODEL),
-        stop=stop(said.replace("-", "_")) if said else None,
+        stop=stop(said, message),
         stop_raw=said,
     )
 

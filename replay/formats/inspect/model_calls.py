@@ -151,12 +151,13 @@ class Models:
 
     def _response(self, output: dict[str, Any], sent: Parts, choice: dict[str, Any]) -> Response:
         body = choice.get("message")
+        message = Message(dialect="inspect", body=body) if isinstance(body, dict) else None
         raw = word(choice.get("stop_reason"))
         return Response(
-            message=Message(dialect="inspect", body=body) if isinstance(body, dict) else None,
+            message=message,
             id=word(output.get("response_id")) or self._response_id(sent),
             model=word(output.get("model")),
-            stop=stop(raw),
+            stop=stop(raw, message),
             stop_raw=raw,
         )
 

@@ -43,7 +43,6 @@ WORDED = "some messages not recorded as the model saw them"
 KEPT = "messages kept through a compaction not known"
 
 _INTERRUPTED = "MessageAbortedError"
-_STOPS: dict[str, str | None] = {"unknown": None, "other": None}
 
 
 class Written(Struct, frozen=True, kw_only=True, eq=False):
@@ -244,10 +243,9 @@ def _error(info: dict[str, Json]) -> str | None:
 
 def _response(info: dict[str, Json], step: Step) -> Response:
     raw = word(step.finish.get("reason")) or word(info.get("finish"))
-    shape = raw.replace("-", "_") if raw is not None else None
     return Response(
         model=word(info.get("modelID")),
-        stop=common.stop(_STOPS.get(shape or "", shape)),
+        stop=common.stop(raw),
         stop_raw=raw,
     )
 
