@@ -65,7 +65,21 @@ class FileReport(Struct, frozen=True, kw_only=True):
 
     @property
     def duplicates(self) -> int:
-        return sum(trace.verdict == "duplicate" for trace in self.traces)
+        return sum(trace.verdict in ("duplicate", "lesser") for trace in self.traces)
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """A sentence for each recording of a run of which a fuller one is there."""
+        return tuple(
+            f"{each.id[:8]} is another recording of run {each.fuller[:8]}, which holds more:"
+            " lists show that one"
+            for each in self.traces
+            if each.fuller is not None
+        ) + tuple(
+            f"{each.id[:8]} was imported before with more in it: kept that"
+            for each in self.traces
+            if each.verdict == "lesser"
+        )
 
 
 class ImportReport(Struct, frozen=True, kw_only=True):

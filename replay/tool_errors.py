@@ -58,7 +58,8 @@ _HEAD = re.compile(
 
 _REFUSES = re.compile(
     r"\s*(?:failed to |failure\b|invalid \w+|no such |unknown (?:tool|function)"
-    r"|unsupported (?:\w+ ){0,2}call: |aborted by (?:the )?user\b|(?:exec_command|write_stdin) failed\b"
+    r"|unsupported (?:\w+ ){0,2}call: |aborted by (?:the )?user\b"
+    r"|(?:exec_command|write_stdin) failed\b"
     r"|(?:tool|function) \S+ (?:not|does not|doesn't|is not|isn't) "
     r"|cannot |can't |could not |couldn't |unable to |permission denied|access denied"
     r"|(?:tool|function|call|request|query|operation)(?: \S+)? failed\b|usage: )",

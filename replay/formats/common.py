@@ -70,26 +70,23 @@ def place_of(event: dict[str, Any]) -> Place:
     return Place(span=word(event.get("uuid")))
 
 
-_STOPS: dict[str, Stop] = {
-    word: stop
-    for stop, words in {
-        "end": "end_turn stop_sequence stop submitted complete completed eos eos_token",
-        "tool": "tool_use tool_calls tool_call function_call function_calls",
-        "length": "max_tokens max_output_tokens length error_limit",
-        "context": "model_length model_context_window_exceeded context_window_exceeded",
-        "filter": "refusal content_filter content_filtered guardrail_intervened safety recitation"
-        " blocklist prohibited_content spii image_safety image_prohibited_content error_toxic",
-        "pause": "pause_turn",
-        "compaction": "compaction",
-        "error": "error failed malformed_function_call unexpected_tool_call too_many_tool_calls"
-        " malformed_tool_use malformed_model_output",
-    }.items()
-    for word in words.split()
+_WORDS: dict[Stop, str] = {
+    "end": "end_turn stop_sequence stop submitted complete completed eos eos_token",
+    "tool": "tool_use tool_calls tool_call function_call function_calls",
+    "length": "max_tokens max_output_tokens length error_limit",
+    "context": "model_length model_context_window_exceeded context_window_exceeded",
+    "filter": "refusal content_filter content_filtered guardrail_intervened safety recitation"
+    " blocklist prohibited_content spii image_safety image_prohibited_content error_toxic",
+    "pause": "pause_turn",
+    "compaction": "compaction",
+    "error": "error failed malformed_function_call unexpected_tool_call too_many_tool_calls"
+    " malformed_tool_use malformed_model_output",
 }
 """The words of Anthropic, OpenAI (chat and Responses), Gemini, Bedrock, Cohere, Mistral, the AI SDK
 and of the agents that have their own. What says that nothing is known (`unknown`, `other`) is not
 among them."""
 
+_STOPS = {word: stop for stop, words in _WORDS.items() for word in words.split()}
 _ENUM = re.compile(r"<?(?:\w+\.)*(\w[\w-]*)(?::.*>)?", re.S)
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _LONGEST_STOP = 200

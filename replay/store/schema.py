@@ -88,11 +88,17 @@ def _on_connection(migration: Migration) -> Callable[[Database], None]:
 
 _LEVELS = " ".join(f"WHEN '{level.value}' THEN {level.rank}" for level in Level)
 
-_BEST = f"""SELECT id FROM trace o WHERE o.run = {{run}} AND o.complete
-    ORDER BY steps DESC, CASE fidelity {_LEVELS} ELSE {len(Level)} END, key LIMIT 1"""
-"""Of several recordings of a run the one with most steps, of equals the one whose weakest step is
-known best, then the least key: nothing that depends on which was imported first, or how often, or
-whether an import was killed in between."""
+_MOST_STEPS = f"steps DESC, CASE fidelity {_LEVELS} ELSE {len(Level)} END, key"
+_OF_STEPS = "(SELECT {} FROM step s JOIN model_call m ON m.span = s.ask WHERE s.trace = o.id)"
+
+FULLEST = f"""
+    {_OF_STEPS.format("count(*) FILTER (WHERE m.fidelity <> 'none')")} DESC, steps DESC,
+    CASE fidelity {_LEVELS} ELSE {len(Level)} END,
+    {_OF_STEPS.format("count(m.stop) + count(m.input_tokens)")} DESC, key"""
+"""Of several recordings of a run the one with most steps whose request is known comes first, then
+the one with most steps, whose weakest step is known best, with most stop reasons and token counts,
+of the least key: nothing that depends on which was imported first, or how often, or whether an
+import was killed in between."""
 
 RECORDINGS = """
 CREATE TABLE setting (
@@ -391,21 +397,28 @@ CREATE TABLE replay (
 """
 """A claim says which answers are being asked for, by whom, and until when that counts."""
 
-PREFERRING = f"""
+
+def _preferring(order: str) -> list[str]:
+    """The triggers that mark the first recording of each run, in this order."""
+    best = f"SELECT id FROM trace o WHERE o.run = {{}} AND o.complete\n    ORDER BY {order} LIMIT 1"
+    of_new, of_old = best.format("new.run"), best.format("old.run")
+    return [
+        f"""
 CREATE TRIGGER trace_finished AFTER UPDATE OF complete ON trace WHEN new.complete
 BEGIN
   UPDATE trace SET preferred = 0 WHERE run = new.run AND preferred AND id <> (
-    {_BEST.format(run="new.run")});
+    {of_new});
   UPDATE trace SET preferred = 1 WHERE NOT preferred AND id = (
-    {_BEST.format(run="new.run")});
-END;
-
+    {of_new});
+END""",
+        f"""
 CREATE TRIGGER trace_removed AFTER DELETE ON trace WHEN old.preferred
 BEGIN
   UPDATE trace SET preferred = 1 WHERE id = (
-    {_BEST.format(run="old.run")});
-END
-"""
+    {of_old});
+END""",
+    ]
+
 
 LATENCIES = """
 CREATE TABLE latency (
@@ -479,6 +492,18 @@ migrations = Migrations(
 
 @migrations("0001_recordings")
 def _recordings(db: sqlite3.Connection) -> None:
-    for part in (RECORDINGS, RESULTS, INDEX, LATENCIES, PREFERRING):
+    parts = [RECORDINGS, RESULTS, INDEX, LATENCIES]
+    for part in (*parts, *_preferring(_MOST_STEPS)):
         for statement in part.split(";\n\n"):
             db.execute(statement)
+
+
+@migrations("0002_fullest")
+def _fullest(db: sqlite3.Connection) -> None:
+    """What is known of the steps counts before how many there are."""
+    for name in ("trace_finished", "trace_removed"):
+        db.execute(f"DROP TRIGGER {name}")
+    for statement in _preferring(FULLEST):
+        db.execute(statement)
+    several = "SELECT run FROM trace GROUP BY run HAVING count(*) > 1"
+    db.execute(f"UPDATE trace SET complete = 1 WHERE complete AND run IN ({several})")

@@ -3,10 +3,10 @@
 `Writer.write` appends what a format yields; `Writer.finish` numbers the steps, sums what lists show
 and makes the trace visible, in one transaction; `Writer.take` does both for many traces in one.
 Until then their rows are invisible, so an interrupted import leaves nothing half-read behind. A
-trace that is already there is compared: equal content changes nothing, more of the same run takes
-its place (tags hang on ids that stay), anything else is refused. A trace that is still going on is
-finished again and again, each time as much of it as is known: until its last time it is live, and
-gives way to whatever comes next.
+trace that is already there is compared: equal content, or a part of it, changes nothing, more of
+the same run takes its place (tags hang on ids that stay), anything else is refused. A trace that is
+still going on is finished again and again, each time as much of it as is known: until its last time
+it is live, and gives way to whatever comes next.
 
 Secrets in ids and names of a recording are masked before anything refers to them, so that
 references still hold; the key of a trace is made before. Texts and values are masked where they are
@@ -31,17 +31,22 @@ from replay.store.content import Content
 from replay.store.handle import Store, now_ns
 from replay.trace import AnySpan, Batch, Header, Level, ModelCall, SourceScore, ToolCall
 
-Verdict = Literal["new", "duplicate", "grown", "replaced"]
+Verdict = Literal["new", "duplicate", "grown", "lesser", "replaced"]
 
 
 class Finished(Struct, frozen=True, kw_only=True):
-    """What became of a trace: its id and how it compared with what was there."""
+    """What became of a trace: its id and how it compared with what was there.
+
+    `lesser` is a part of what was stored under that id, which stays. `fuller` is another recording
+    of the same run that holds more: lists show that one; None where they show this.
+    """
 
     id: str
     verdict: Verdict
     spans: int
     steps: int
     problems: tuple[str, ...] = ()
+    fuller: str | None = None
 
 
 class _Open(Struct):
@@ -169,6 +174,7 @@ class Writer:
             self._describe(db, open_, problems)
             _sum(db, open_.row)
             verdict = _settle(db, key, open_.row, replace=self._replace)
+            fuller = _fuller(db, key)
         if verdict is None:
             self.drop_row(open_.row)
             raise BadTrace(
@@ -178,7 +184,12 @@ class Writer:
                 "Try: --replace, to store the new one",
             )
         return Finished(
-            id=key, verdict=verdict, spans=len(open_.ids), steps=len(made.asks), problems=problems
+            id=key,
+            verdict=verdict,
+            spans=len(open_.ids),
+            steps=len(made.asks),
+            problems=problems,
+            fuller=fuller,
         )
 
     def restore(self, trace: Batch, key: str, run: str, imported_ns: int) -> str:
@@ -346,12 +357,25 @@ def _settle(db: sqlite3.Connection, key: str, row: int, *, replace: bool) -> Ver
         return "duplicate"
     grown = live or not _contradicts(db, before, row)
     if not grown and not replace:
-        return None
+        if _contradicts(db, row, before):
+            return None
+        db.execute("DELETE FROM trace WHERE id = ?", (row,))
+        return "lesser"
     if live:
         _take_place(db, before, row)
     remove(db, before)
     _show(db, row)
     return "grown" if grown else "replaced"
+
+
+def _fuller(db: sqlite3.Connection, key: str) -> str | None:
+    """The recording that lists show in place of this one, None where they show it."""
+    found = db.execute(
+        "SELECT o.key FROM trace t JOIN trace o ON o.run = t.run AND o.preferred"
+        " WHERE t.key = ? AND t.complete AND NOT t.preferred",
+        (key,),
+    ).fetchone()
+    return None if found is None else str(found[0])
 
 
 def _take_place(db: sqlite3.Connection, old: int, new: int) -> None:

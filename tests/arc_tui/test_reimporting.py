@@ -103,7 +103,9 @@ def test_a_file_that_was_cut_off_since_changes_nothing(db: Path, tmp_path: Path)
     arc(db, "import", str(path))
     before = holdings(db)
     path.write_bytes(path.read_bytes()[:700])
-    assert arc(db, "import", str(path)).return_value in (0, 2)
+    again = arc(db, "import", str(path))
+    assert again.return_value == 0
+    assert "was imported before with more in it: kept that" in again.stdout
     assert holdings(db)["trace"] == before["trace"]
     assert damage(db) == []
 
@@ -152,3 +154,23 @@ def test_the_real_session_and_its_stream_are_two_recordings_of_one_run(
         assert arc(db, "import", each).return_value == 0
     assert len(linked(db)) == 2
     assert len(set(linked(db).values())) == 1
+
+
+@needs_shared
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_session_of_codex_is_shown_rather_than_what_exec_printed(
+    tmp_path: Path, turned: bool
+) -> None:
+    db = tmp_path / "arc.db"
+    folder = DATA / "clients" / "codex"
+    files = [str(folder / "sessions"), str(folder / "exec.jsonl")]
+    said = ""
+    for each in files[::-1] if turned else files:
+        result = arc(db, "import", each)
+        assert result.return_value == 0
+        said += result.stdout
+    assert ("is another recording of run" in said) is not turned
+    assert len(set(linked(db).values())) == 1
+    with open_ledger(db) as store:
+        (row,) = trace_rows(store)
+    assert (row.steps, row.calls, row.errors, row.input_tokens) == (3, 3, 1, 600)

@@ -166,6 +166,8 @@ def _print(report: importing.ImportReport, *, verbose: bool) -> None:
             out.print(_line(file), soft_wrap=True)
         for problem in file.problems if verbose else ():
             out.print(f"  {problem.where}: {problem.why}", style="dim", soft_wrap=True)
+        for other in file.others if verbose else ():
+            out.print(f"  {other}", style="dim", soft_wrap=True)
         if file.error is not None:
             err.print(f"arc: {plain(file.error)}", style="red", soft_wrap=True)
     for error in report.undiagnosed:
@@ -181,6 +183,11 @@ def _summary(report: importing.ImportReport) -> Iterator[str]:
     yield f"{count(traces, 'trace')} from {count(len(files), 'file')}{kinds and f' ({kinds})'}"
     if same := sum(file.duplicates for file in files):
         yield f"{same} already imported"
+    others = [other for file in files for other in file.others]
+    if len(others) == 1:
+        yield others[0]
+    elif others:
+        yield f"{len(others)} recordings of runs of which a fuller one is there (-v lists them)"
     if report.skipped:
         yield f"{count(len(report.skipped), 'file')} skipped"
     if problems := sum(len(file.problems) for file in files):

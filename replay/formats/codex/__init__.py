@@ -1,4 +1,5 @@
-"""Codex rollouts: `~/.codex/sessions/YYYY/MM/DD/rollout-*.jsonl`, in the shapes of all releases.
+"""Codex rollouts: `~/.codex/sessions/YYYY/MM/DD/rollout-*.jsonl`, in the shapes of all releases;
+and what `codex exec --json` prints (`exec`), another recording of the same run.
 
 One trace a session, which is held whole while it is read. The system prompt is known where the
 session kept its base instructions (since the end of 2025); the tools offered never are. A forked
@@ -21,6 +22,7 @@ from msgspec import Struct
 
 from replay.errors import BadTrace
 from replay.formats.chat import title_line
+from replay.formats.codex.exec import is_exec, read_exec
 from replay.formats.codex.lines import (
     ITEM,
     META,
@@ -38,10 +40,14 @@ from replay.messages import observed
 from replay.trace import AgentSpan, AnySpan, Batch, Header, Json, Level, Message, Place, ToolCall
 
 NAME = "codex"
-TITLE = "Codex rollouts"
-FILES = "rollout-*.jsonl in ~/.codex/sessions"
+TITLE = "Codex rollouts and `codex exec --json`"
+FILES = "rollout-*.jsonl in ~/.codex/sessions, .jsonl"
 FIDELITY = (Level.PARTIAL, Level.NONE)
-LACKS = "the tools; before the end of 2025, the system prompt; requests of compactions"
+LACKS = (
+    "the tools; before the end of 2025, the system prompt; requests of compactions; in the output"
+    " of `codex exec --json`, the prompts, times, model, tokens of a call, and which calls one"
+    " response made"
+)
 
 _LONG_LINE = (rb'"type"\s*:\s*"session_meta"', rb'"payload"\s*:\s*\{')
 _LABELS = ("cwd", "originator", "cli_version", "model_provider", "forked_from_id")
@@ -50,6 +56,8 @@ _LABELS = ("cwd", "originator", "cli_version", "model_provider", "forked_from_id
 def sniff(head: Head) -> bool:
     """The first lines may be longer than the head: they hold the base instructions."""
     found = [decoded(line) for line in head.lines()[:20]]
+    if is_exec(head):
+        return True
     if any(is_line(record) or is_document(record) for record in found):
         return True
     if is_one_document(head):
@@ -63,7 +71,11 @@ def part_of(path: Path) -> Path | None:
 
 
 def read(source: Source, tally: Tally) -> Iterator[Batch]:
-    """One trace. Raises BadTrace where no item of a conversation is found."""
+    """One trace; of what was printed, one a thread. Raises BadTrace where no item of a
+    conversation is found."""
+    if is_exec(source.head):
+        yield from read_exec(source, tally, NAME)
+        return
     own = list(read_lines(source, tally))
     about = _about(own, tally)
     if not any(line.kind == ITEM for line in own):
