@@ -14,6 +14,7 @@ from pathlib import Path
 
 import click
 import msgspec
+from textual.keys import KEY_NAME_REPLACEMENTS, key_to_character
 
 from arc_tui import config, exit_codes
 from arc_tui.commands import SECTIONS, cli
@@ -71,71 +72,27 @@ def _first_paragraph(command: click.Command) -> str:
 
 
 def keys() -> str:
-    """A table of keys a screen."""
-    from arc_tui.app import ArcApp
-    from arc_tui.features.bisect import screen as bisect
-    from arc_tui.features.bisect import widgets
-    from arc_tui.features.bisect_steps import widgets as steps_list
-    from arc_tui.features.bisect_steps.screen import StepsScreen
-    from arc_tui.features.calibration import screen
-    from arc_tui.features.compare import widgets as compare_list
-    from arc_tui.features.compare.screen import CompareScreen
-    from arc_tui.features.cost.screen import CostScreen
-    from arc_tui.features.edit_test.screen import EditTestScreen
-    from arc_tui.features.failures import widgets as failure_bars
-    from arc_tui.features.failures import widgets as failure_runs
-    from arc_tui.features.failures.screen import FailuresScreen
-    from arc_tui.features.free.screen import FreeScreen, StubBox
-    from arc_tui.features.help import screen as help_
-    from arc_tui.features.probes import screen as probing
-    from arc_tui.features.replay import screen as replay
-    from arc_tui.features.runs import screen as runs
-    from arc_tui.features.settings import screen as setting_lists
-    from arc_tui.features.settings import screen as settings
-    from arc_tui.features.trace import keys, span_tree, tag_picker
-    from arc_tui.tour import GuidedTour
-    from arc_tui.ui import list as lists
+    """A table of keys a screen, a list or a dialog; what has keys is found by its bindings."""
+    from arc_tui.ui.keymap import bound, by_place
 
-    found: dict[str, list[tuple[str, ...]]] = {}
-    for where, bindings in (
-        ("everywhere", ArcApp.BINDINGS),
-        ("everywhere", GuidedTour.BINDINGS),
-        ("lists", lists.RowList.BINDINGS),
-        ("runs", runs.RunsScreen.BINDINGS),
-        ("trace", keys.KEYS),
-        ("review queue", keys.QUEUE_KEYS),
-        ("tag a step", tag_picker.TagPicker.BINDINGS),
-        ("span tree", span_tree.SpanTree.BINDINGS),
-        ("compare", CompareScreen.BINDINGS),
-        ("compare, steps", compare_list.CompareList.BINDINGS),
-        ("cost", CostScreen.BINDINGS),
-        ("failures", FailuresScreen.BINDINGS),
-        ("failures, bars", failure_bars.FailureBars.BINDINGS),
-        ("failures, runs", failure_runs.FailureRuns.BINDINGS),
-        ("edit test", EditTestScreen.BINDINGS),
-        ("calibration", screen.CalibrationScreen.BINDINGS),
-        ("bisect", bisect.BisectScreen.BINDINGS),
-        ("bisect, versions", widgets.BisectList.BINDINGS),
-        ("first contradiction", StepsScreen.BINDINGS),
-        ("first contradiction, steps", steps_list.StepsList.BINDINGS),
-        ("probe", probing.ProbeScreen.BINDINGS),
-        ("replay", replay.ReplayScreen.BINDINGS),
-        ("free replay", FreeScreen.BINDINGS),
-        ("stub", StubBox.BINDINGS),
-        ("settings", settings.SettingsScreen.BINDINGS),
-        ("settings, themes", setting_lists.ThemeList.BINDINGS),
-        ("help", help_.HelpScreen.BINDINGS),
-    ):
-        for binding in bindings:
-            assert not isinstance(binding, tuple)
-            shown = binding.key_display or binding.key.replace(",", " ")
-            found.setdefault(where, []).append(
-                (f"`{shown}`", binding.tooltip or binding.description)
-            )
+    found: dict[str, list[tuple[str, ...]]] = {where: [] for where in KEYS_FIRST}
+    for each in by_place(bound().values()):
+        shown = " ".join(map(_character, each.keys))
+        found.setdefault(each.where, []).append((f"`{shown}`", each.does, f"`{each.id}`"))
     return "\n\n".join(
-        f"## {where.capitalize()}\n\n{_table(('key', 'does'), rows)}"
+        f"## {where.capitalize()}\n\n{_table(('key', 'does', 'id'), rows)}"
         for where, rows in found.items()
     )
+
+
+KEYS_FIRST = ("everywhere", "a list", "runs", "the list of runs", "a run")
+
+
+def _character(key: str) -> str:
+    """`?` for `question_mark`; what writes nothing, such as `space` or `escape`, keeps its name."""
+    long = next((long for long, short in KEY_NAME_REPLACEMENTS.items() if short == key), key)
+    written = key_to_character(long) or ""
+    return written if written.isprintable() and not written.isspace() and written else key
 
 
 def classes() -> str:
