@@ -25,7 +25,7 @@ from replay.store.backup import copy, dated, tell_copied
 from replay.store.connection import connect
 from replay.store.edits import Supplement, attach, sketch, supplement_of
 from replay.store.handle import Store, now_ns
-from replay.store.rows import step_rows, trace_row, trace_rows
+from replay.store.rows import source_ids, step_rows, trace_row, trace_rows
 from replay.store.trouble import StoreTooOld, is_of_file
 from replay.store.write import Finished, Writer, group_batches
 from replay.trace import NO_SYSTEM, NO_TOOLS, Tool
@@ -466,7 +466,7 @@ def _keep_before(path: Path) -> bool:
 def _refuse_to_delete_others(path: Path) -> None:
     own = {file.stem for file in (fixtures() / "traces").iterdir()}
     with open_ledger(path, before=True) as store:
-        others = [row for row in trace_rows(store, every=True) if row.source_id not in own]
+        others = [name for name in source_ids(store) if name not in own]
     if others:
         is_ = "is" if len(others) == 1 else "are"
         raise ArcError(

@@ -153,6 +153,12 @@ def trace_rows(
     return list(rows(cursor, TraceRow))
 
 
+def source_ids(store: Store) -> list[str]:
+    """The id that its source gave each trace, also in a database of an arc before 0.1, which lacks
+    columns of a row."""
+    return [name for (name,) in store.db.execute("SELECT source_id FROM trace_summary")]
+
+
 def trace_row(store: Store, name: str) -> TraceRow:
     """The trace of that name: an id, a unique prefix of one, `last`, `task/trial`, the id its
     source gave it, or the task or title of one run alone.
