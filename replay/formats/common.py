@@ -276,6 +276,36 @@ def literal(text: str) -> Json | None:
     return mended(value) if "\\" in text else value
 
 
+_ENUM = re.compile(r"<\w+\.\w+: ('[^'\\]*'|\d+)>")
+
+
+def constructed(text: str) -> Json | None:
+    """The value that Python prints as calls of constructors, `Name(field=…)`, as objects of their
+    fields; a member of an enumeration is its value. None where the text is none or too large."""
+    text = _ENUM.sub(r"\1", text)
+    if len(text) > MAX_CHARS or sum(map(STRING.sub("", text).count, "([{")) > MAX_BRACKETS:
+        return None
+    try:
+        return _built(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
+        return None
+
+
+def _built(node: ast.expr) -> Json:
+    """The value of an expression; raises ValueError where it is no plain data."""
+    if isinstance(node, ast.Call):
+        return {each.arg: _built(each.value) for each in node.keywords if each.arg is not None}
+    if isinstance(node, (ast.List, ast.Tuple)):
+        return [_built(each) for each in node.elts]
+    if isinstance(node, ast.Dict):
+        keys = [ast.literal_eval(key) if key is not None else None for key in node.keys]
+        return {str(key): _built(each) for key, each in zip(keys, node.values, strict=True)}
+    value = ast.literal_eval(node)
+    if not _plain(value):
+        raise ValueError("no plain data")
+    return value
+
+
 def _evaluated(text: str) -> object:
     try:
         with warnings.catch_warnings():  # of escapes that no program would have written

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from replay.errors import BadTrace
 from replay.formats.common import known, listed, ns, number, obj, word
 from replay.formats.genai import attributes
-from replay.formats.genai.functions import figures, has_text, present, tool
+from replay.formats.genai.functions import has_text, present, tool
 from replay.formats.genai.records import RawSpan, ended, joined, readable, usd
 from replay.formats.genai.services import (
     Groups,
@@ -25,6 +25,7 @@ from replay.formats.genai.services import (
     title_of,
     values,
 )
+from replay.formats.genai.usage import figures, usage_of
 from replay.formats.source import Head, Source, Tally
 from replay.trace import Batch, Header, Json, Level, SourceScore, Status
 
@@ -273,14 +274,4 @@ def _figures(run: dict[str, Any], outputs: Json) -> dict[str, Json]:
     found = figures(run)
     if any(found.values()):
         return found
-    given = obj(outputs)
-    message: Json = given.get("message")
-    if message is None:
-        first: Json = given.get("generations")
-        while isinstance(first, list) and first:
-            first = first[0]
-        message = obj(first).get("message")
-    body = obj(obj(message).get("kwargs")) or obj(message)
-    told = (given.get("usage_metadata"), body.get("usage_metadata"), given.get("usage"))
-    used = next((each for each in told if obj(each)), None)
-    return figures(used or obj(given.get("llm_output")).get("token_usage"))
+    return usage_of(outputs)

@@ -23,10 +23,11 @@ from replay.formats.chat import cut, user_label
 from replay.formats.common import known, listed, number, obj, word
 from replay.formats.database import Database, Row
 from replay.formats.genai import attributes
-from replay.formats.genai.attributes import Known, known_of
+from replay.formats.genai.attributes import Known
 from replay.formats.genai.builder import Builder
 from replay.formats.genai.functions import chat_answer, chat_request, present, under_names
 from replay.formats.genai.messages import several
+from replay.formats.genai.reconcile import reconciled
 from replay.formats.genai.records import Event, RawSpan, ended, hexadecimal, nanos, readable, usd
 from replay.formats.genai.services import (
     agent_of,
@@ -178,16 +179,16 @@ def traces(database: Database, path: str, tally: Tally) -> Iterator[Batch]:
 
 def _spans(database: Database, trace: str, path: str, tally: Tally) -> list[Known]:
     """The spans of a trace, each once."""
-    found: dict[str, Known] = {}
+    found: dict[str, RawSpan] = {}
     for row in database.rows("spans", ["content", "span_id"], trace_id=trace):
         where = f"span {row.get('span_id')} of {trace}"
         made = raw(obj(decoded_text(row.get("content"), path, where, tally)), trace)
         if made is None:
             tally.problem(where, "is not a span with an id")
         else:
-            found[made.id] = known_of(made)
+            found[made.id] = made
     tally.counts["spans"] += len(found)
-    return [*found.values()]
+    return reconciled(found.values())
 
 
 def _pairs(database: Database, table: str, trace: str) -> dict[str, str]:

@@ -13,7 +13,7 @@ from typing import Any
 from replay.errors import BadTrace
 from replay.formats.common import known, ns, obj, word
 from replay.formats.genai import attributes
-from replay.formats.genai.functions import figures, has_text, present, tool
+from replay.formats.genai.functions import has_text, present, tool
 from replay.formats.genai.records import RawSpan, ended, readable
 from replay.formats.genai.services import (
     Groups,
@@ -25,6 +25,7 @@ from replay.formats.genai.services import (
     title_of,
     values,
 )
+from replay.formats.genai.usage import figures
 from replay.formats.source import Head, Source, Tally
 from replay.trace import Batch, Header, Json, Level
 

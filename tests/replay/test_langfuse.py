@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from replay.errors import BadTrace
 from replay.formats import langfuse, load, sniff
-from replay.formats.langfuse import usage
+from replay.formats.genai.usage import service_counts
 from replay.formats.source import Source, Tally
 from replay.messages import observed, text
 from replay.trace import NO_TOOLS, Batch, Cost, Level, Usage
@@ -116,7 +116,7 @@ def test_counts_of_the_cache_stand_beside_the_input_and_are_added(tmp_path: Path
 def test_the_total_tells_whether_parts_are_within_or_beside(
     details: Value, total_in: int, total_out: int
 ) -> None:
-    found = usage({"usageDetails": details})
+    found = service_counts({"usageDetails": details})
     assert found["gen_ai.usage.input_tokens"] == total_in
     assert found["gen_ai.usage.output_tokens"] == total_out
 

@@ -11,9 +11,10 @@ import pytest
 from replay.errors import BadTrace
 from replay.formats.common import number
 from replay.formats.genai import attributes
-from replay.formats.genai.functions import figures, has_text, request_of, response_of, result_of
+from replay.formats.genai.functions import has_text, request_of, response_of, result_of
 from replay.formats.genai.records import readable, usd
 from replay.formats.genai.services import Groups, records, values
+from replay.formats.genai.usage import figures
 from replay.formats.source import Source, Tally
 from tests.replay.service_case import ASKS, SAYS, SYSTEM, TOLD, USER
 
@@ -166,5 +167,5 @@ def test_tools_that_stand_among_the_messages_are_those_offered() -> None:
 
 
 def test_a_tool_s_message_is_unwrapped_and_another_result_is_left() -> None:
-    assert result_of({"output": TOLD}) == ("shipped", "call_1")
+    assert result_of({"output": TOLD}) == ("shipped", "call_1", False)
     assert result_of({"status": "shipped"}) == ({"status": "shipped"}, None)

@@ -31,11 +31,12 @@ class Thing:
 
 ASKED_MODEL = Thing(
     "gen_ai.request.model", "llm.request.model_name", "llm.request.model", "llm.model_name",
-    "ai.model.id", "embedding.model_name", "model",
+    "ai.model.id", "embedding.model_name", "langfuse.observation.model.name", "mlflow.llm.model",
+    "model",
 )  # fmt: skip
 ANSWERED_MODEL = Thing(
     "gen_ai.response.model", "llm.response.model_name", "llm.response.model", "ai.response.model",
-    "llm.model_name",
+    "langfuse.observation.model.name", "llm.model_name",
 )  # fmt: skip
 RESPONSE = Thing("gen_ai.response.id", "ai.response.id", "llm.response.id")
 USAGE_IN = Thing(
@@ -302,11 +303,13 @@ def _by_content(raw: RawSpan, given: dict[str, Any]) -> Kind:
 
 
 class Known(NamedTuple):
-    """A span, its kind, and its attributes by what they are."""
+    """A span, its kind, and its attributes by what they are; `same_as` is the span that tells of
+    the same call and is kept."""
 
     raw: RawSpan
     kind: Kind
     given: Sorted
+    same_as: str | None = None
 
     def of(self, thing: Thing) -> Json:
         """The value of one thing, None where the span does not say."""

@@ -7,7 +7,7 @@ no span ran is known by what the model said and was answered.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
@@ -22,9 +22,7 @@ from replay.formats.genai.attributes import (
     CALL,
     GAVE,
     GIVEN,
-    INPUT,
     PREVIOUS,
-    RESPONSE,
     RESULT,
     TOOL,
     Kind,
@@ -34,7 +32,8 @@ from replay.formats.genai.attributes import (
 )
 from replay.formats.genai.calls import Before, Conversations, talk
 from replay.formats.genai.messages import answer_written, calls_written, words
-from replay.formats.genai.records import SERVER, RawSpan, grown, parsed
+from replay.formats.genai.reconcile import spelled
+from replay.formats.genai.records import RawSpan, grown, parsed
 from replay.formats.source import Tally
 from replay.messages import Call, calls, parse_arguments, results, text
 from replay.steps import Threads
@@ -48,6 +47,7 @@ from replay.trace import (
     OtherSpan,
     Place,
     Retrieval,
+    Span,
     TimeQuality,
     ToolCall,
 )
@@ -76,12 +76,14 @@ class Pairs:
     def __init__(self) -> None:
         self.wanted: list[PendingCall] = []
         self.latest: dict[str, ModelCall] = {}
+        self._last: ModelCall | None = None
         self._by_id: dict[tuple[str | None, str], list[PendingCall]] = {}
+        self._by_name: dict[str, list[PendingCall]] = {}
         self._said: dict[tuple[str, str], ModelCall] = {}
 
     def add_model_call(self, thread: str, call: ModelCall) -> None:
         """A model call, and what its message asks for."""
-        self.latest[thread] = call
+        self.latest[thread] = self._last = call
         message = call.response.message
         if message is not None:
             self._said[thread, text(message)] = call
@@ -98,30 +100,52 @@ class Pairs:
             for result in results(message):
                 error = result.text if result.is_error else None
                 self._answer(thread, result.call_id, message, error)
-            for told in calls_written(message) if asker is not None else ():
+            for written in calls_written(message) if asker is not None else ():
                 assert asker is not None
-                call = Call(id=told.call_id, name=told.name, arguments=told.arguments)
-                self._want(thread, asker, call)
+                known = self._called(thread, written.call_id)
+                if not known or known[0].asker is not asker:
+                    call = Call(id=written.call_id, name=written.name, arguments=written.arguments)
+                    self._want(thread, asker, call)
             answer = answer_written(message)
             if answer is not None:
                 self._answer(thread, answer.call_id, message, answer.error)
 
-    def run(self, thread: str, call_id: str | None, name: str, slot: int) -> PendingCall | None:
+    def run(
+        self, thread: str, call_id: str | None, name: str, arguments: Json, slot: int
+    ) -> PendingCall | None:
         """The call that a tool span ran, None where no model call is known to have asked.
 
-        The latest of its id; where the span has none, the first of its name that the thread's
-        latest model call asked for.
+        The latest of its id that was not run yet; else the latest of its name and arguments in any
+        thread; else the first of its name that the latest model call asked for, of the thread or of
+        all.
         """
-        if call_id is not None:
-            found = [each for each in self._called(thread, call_id) if each.slot is None]
-        else:
-            latest = self.latest.get(thread)
-            open_ = (each for each in self.wanted if each.asker is latest and each.slot is None)
-            found = [each for each in open_ if each.call.name == name]
-        if not found:
+        known = self._called(thread, call_id) if call_id is not None else []
+        found = next((each for each in known if each.slot is None), None)
+        found = found or self._alike(name, arguments) or self._named(thread, name)
+        if found is not None:
+            found.slot = slot
+        return found
+
+    def _alike(self, name: str, arguments: Json) -> PendingCall | None:
+        """The first call of the latest model call that asked for this tool with these
+        arguments."""
+        if arguments is None:
             return None
-        found[0].slot = slot
-        return found[0]
+        same = [each for each in self._open(name) if _alike(each.call.arguments, arguments)]
+        return next((each for each in same if each.asker is same[-1].asker), None)
+
+    def _named(self, thread: str, name: str) -> PendingCall | None:
+        askers = (self.latest.get(thread), self._last)
+        found = self._open(name)
+        return next((each for asker in askers for each in found if each.asker is asker), None)
+
+    def _open(self, name: str) -> list[PendingCall]:
+        """The calls of a tool that no span ran yet, in the order they were asked for."""
+        key = spelled(name)
+        found = [each for each in self._by_name.get(key, ()) if each.slot is None]
+        if key in self._by_name:
+            self._by_name[key] = found
+        return found
 
     def settle(self, spans: list[AnySpan]) -> None:
         """Give each call its answer; one that no span ran becomes a span at the end."""
@@ -137,6 +161,7 @@ class Pairs:
     def _want(self, thread: str, asker: ModelCall, call: Call) -> None:
         wanted = PendingCall(asker=asker, call=call)
         self.wanted.append(wanted)
+        self._by_name.setdefault(spelled(call.name), []).append(wanted)
         if call.id is not None:
             for key in ((thread, call.id), (None, call.id)):
                 self._by_id.setdefault(key, []).append(wanted)
@@ -152,6 +177,14 @@ class Pairs:
         known = self._called(thread, call_id) if call_id is not None else []
         if known and known[0].answer is None:
             known[0].answer, known[0].error = message, error
+
+
+def _alike(asked: Json, given: Json) -> bool:
+    """Are these the arguments asked for? Some frameworks wrap them, some give a lone one bare."""
+    if given in (asked, {"input": asked}) or obj(given).get("input") == asked:
+        return True
+    alone = [*obj(asked).values()]
+    return len(alone) == 1 and not isinstance(given, dict) and str(alone[0]) == str(given)
 
 
 def told_of(wanted: PendingCall) -> ToolCall:
@@ -187,7 +220,6 @@ class Builder:
         parents = {span.raw.id: span.raw.parent for span in found}
         agents = {span.raw.id for span in found if span.kind is Kind.AGENT}
         self._threads = Threads(parents, agents, MAIN)
-        self._same = repeated(found)
         self._spans: list[AnySpan] = []
         self._conversations = Conversations()
         self._toolsets = model_calls.Toolsets()
@@ -203,13 +235,34 @@ class Builder:
     def spans(self) -> tuple[AnySpan, ...]:
         """The spans in time order; a call that was only told of stands after those of the tree."""
         self._pairs.settle(self._spans)
+        self._join_turns()
         return tuple(self._spans)
+
+    def _join_turns(self) -> None:
+        """A graph runs the node that asks the model anew for each turn: agent spans of one name
+        below one parent, each of one call that goes on with the conversation of the one before,
+        are turns of one agent."""
+        calls_of: dict[str, list[ModelCall]] = {}
+        for span in self._spans:
+            if isinstance(span, ModelCall):
+                calls_of.setdefault(self._threads.at(span.parent), []).append(span)
+        turns: dict[tuple[str | None, str], list[AgentSpan]] = {}
+        for span in self._spans:
+            if isinstance(span, AgentSpan) and span.id in calls_of:
+                turns.setdefault((span.parent, span.name), []).append(span)
+        joined: set[str] = set()
+        for several in turns.values():
+            made = [calls_of[span.id] for span in several]
+            if {len(each) for each in made} == {1} and _go_on([each[0] for each in made]):
+                joined.update(span.id for span in several)
+        if joined:
+            self._spans = [_turn(span) if span.id in joined else span for span in self._spans]
 
     def _put(self, span: Known) -> None:
         for name in span.given.new:
             self._tally.unknown[f"attribute {name}"] += 1
-        if span.raw.id in self._same:
-            self._spans.append(_other(span, same_as=self._same[span.raw.id]))
+        if span.same_as is not None:
+            self._spans.append(_repeats(span, span.same_as))
         elif span.kind is Kind.MODEL:
             self._model(span)
         elif span.kind is Kind.TOOL:
@@ -260,13 +313,13 @@ class Builder:
         call_id = span.word(CALL)
         name = _tool_name(span)
         thread = self._threads.at(span.raw.parent)
-        wanted = self._pairs.run(thread, call_id, name, len(self._spans))
+        arguments, written = _arguments(span)
+        wanted = self._pairs.run(thread, call_id, name, arguments, len(self._spans))
         if wanted is not None:
             asker: ModelCall | None = wanted.asker
             arguments, written = wanted.call.arguments, wanted.call.raw
         else:
-            asker = self._neighbour(span.raw)
-            arguments, written = _arguments(span)
+            asker = self._neighbour(span.raw) or self._names(thread, name)
         made = ToolCall(
             **_fields(span, name),
             call_id=call_id or (wanted.call.id if wanted is not None else None),
@@ -289,6 +342,34 @@ class Builder:
         if message is None:
             return beside if beside.response.stop == "tool" else None
         return None if calls(message) else beside
+
+    def _names(self, thread: str, name: str) -> ModelCall | None:
+        """The thread's latest model call, where it asks for the tool in the words of its answer."""
+        latest = self._pairs.latest.get(thread)
+        message = latest.response.message if latest is not None else None
+        if message is None or calls(message):
+            return None
+        return latest if f"_{spelled(name)}_" in f"_{spelled(text(message))}_" else None
+
+
+def _go_on(made: list[ModelCall]) -> bool:
+    return len(made) > 1 and all(_goes_on(one, other) for one, other in pairwise(made))
+
+
+def _goes_on(before: ModelCall, after: ModelCall) -> bool:
+    """Was the later call shown all that the earlier one was, and more?"""
+    shown, now = before.request.context, after.request.context
+    while now is not None and shown is not None and now.depth > shown.depth:
+        now = now.parent
+        if now is shown:
+            return True
+    return False
+
+
+def _turn(span: AnySpan) -> OtherSpan:
+    """The span of an agent's turn, which is no agent of its own."""
+    fields = {name: getattr(span, name) for name in Span.__struct_fields__}
+    return OtherSpan(**fields, operation="turn")
 
 
 def _in_time(span: Known) -> tuple[int, int]:
@@ -315,13 +396,16 @@ def _fields(span: Known, name: str | None = None) -> dict[str, Any]:
     }
 
 
+_TRACEBACK = "Traceback (most recent call last)"
+
+
 def _error(raw: RawSpan) -> str:
-    """Why a failed span failed: its status, else the exception it saw, else the kind of it."""
-    if raw.message:
-        return raw.message
+    """Why a failed span failed: its status, else the exception it saw, else the kind of it. The
+    stack that some clients put behind it is left out."""
     given = (word(event.attributes.get("exception.message")) for event in raw.events)
-    said = next((each for each in given if each is not None), None)
-    return said or first_word(raw.attributes, ("error", "error.type")) or "error"
+    said = raw.message or next((each for each in given if each is not None), None)
+    said = said or first_word(raw.attributes, ("error", "error.type")) or "error"
+    return said.partition(_TRACEBACK)[0].strip() or said
 
 
 def _extra(span: Known) -> dict[str, Json]:
@@ -332,6 +416,12 @@ def _extra(span: Known) -> dict[str, Json]:
 
 def _other(span: Known, **more: Json) -> OtherSpan:
     extra = {**_extra(span), **more}
+    return OtherSpan(**_fields(span), operation=operation_of(span.raw), extra=extra)
+
+
+def _repeats(span: Known, same_as: str) -> OtherSpan:
+    """A span of a call that another one tells of: what it says of it is said there."""
+    extra: dict[str, Json] = {"same_as": same_as}
     return OtherSpan(**_fields(span), operation=operation_of(span.raw), extra=extra)
 
 
@@ -389,74 +479,3 @@ def count_spans(spans: Iterable[AnySpan], tally: Tally) -> None:
             if span.usage is not None:
                 tally.counts["input_tokens"] += span.usage.input_tokens or 0
                 tally.counts["output_tokens"] += span.usage.output_tokens or 0
-
-
-LEVELS = 32
-"""How far apart two spans of one call may hang."""
-
-
-def repeated(found: Collection[Known]) -> dict[str, str]:
-    """The span that is kept for each one that repeats it."""
-    by_id = {span.raw.id: span.raw for span in found}
-    models = {span.raw.id: span for span in found if span.kind is Kind.MODEL}
-    kept: dict[str, str] = {}
-    for group in _groups(models, by_id):
-        best = max(group, key=_worth)
-        kept.update({raw.id: best.id for raw in group if raw is not best})
-    return kept
-
-
-def _groups(models: dict[str, Known], by_id: dict[str, RawSpan]) -> list[list[RawSpan]]:
-    """Spans of one call, two and more together."""
-    group_of: dict[str, list[RawSpan]] = {}
-    by_response: dict[str, list[RawSpan]] = {}
-    for span in models.values():
-        raw, response = span.raw, span.word(RESPONSE)
-        if response is not None:
-            by_response.setdefault(response, []).append(raw)
-        above = by_id.get(raw.parent or "")
-        if raw.kind == SERVER and above is not None and above.id in models:
-            _join(group_of, raw, above)
-    for alike in by_response.values():
-        for one, other in pairwise(alike):
-            if _same(one, other, by_id):
-                _join(group_of, one, other)
-    several = {id(group): group for group in group_of.values() if len(group) > 1}
-    return list(several.values())
-
-
-def _join(group_of: dict[str, list[RawSpan]], one: RawSpan, other: RawSpan) -> None:
-    into = group_of.setdefault(one.id, [one])
-    from_ = group_of.setdefault(other.id, [other])
-    if into is from_:
-        return
-    into += from_
-    group_of.update({raw.id: into for raw in from_})
-
-
-def _same(one: RawSpan, other: RawSpan, by_id: dict[str, RawSpan]) -> bool:
-    """Do spans of one response lie in one another, or beside one another at the same time? One
-    that was answered from a cache has the response too, but later."""
-    if _is_above(one, other, by_id) or _is_above(other, one, by_id):
-        return True
-    if one.parent != other.parent or None in (one.start_ns, one.end_ns, other.start_ns):
-        return False
-    starts, ends = (one.start_ns or 0, other.start_ns or 0), (one.end_ns or 0, other.end_ns or 0)
-    return max(starts) < min(ends)
-
-
-def _is_above(one: RawSpan, other: RawSpan, by_id: dict[str, RawSpan]) -> bool:
-    above = by_id.get(other.parent or "")
-    for _ in range(LEVELS):
-        if above is None or above is one:
-            return above is one
-        above = by_id.get(above.parent or "")
-    return False
-
-
-def _worth(raw: RawSpan) -> tuple[bool, bool, int]:
-    """The one with the messages, the caller's before the server's, the one nearest the wire."""
-    told = INPUT in raw.attributes or any(
-        name.startswith(("gen_ai.prompt.", "llm.input_messages.")) for name in raw.attributes
-    )
-    return told, raw.kind != SERVER, raw.start_ns or 0

@@ -8,11 +8,11 @@ text. They are told in the names of the GenAI conventions, and so are counts of 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct, structs
 
-from replay.formats.common import count, known, listed, obj, word
+from replay.formats.common import known, listed, obj, word
 from replay.formats.genai import attributes
 from replay.formats.genai.messages import answered, call_part, input_messages
 from replay.formats.genai.records import Raw, readable
@@ -207,7 +207,7 @@ def under_names(request: Request | None, response: Response | None) -> dict[str,
 
 def tool(name: str | None, inputs: Json, outputs: Json) -> dict[str, Json]:
     """A tool, what it was given and gave back, under the names of the conventions."""
-    result, call_id = result_of(outputs)
+    result, call_id, _ = result_of(outputs)
     return present(
         **{
             attributes.OPERATION: "execute_tool",
@@ -315,17 +315,42 @@ def _calls_alone(content: Json) -> list[Json]:
     return entries if all(obj(obj(each).get("function")).get("name") for each in entries) else []
 
 
-def result_of(outputs: Json) -> tuple[Json, str | None]:
-    """What a tool gave back and the id of the call it answers, where LangChain's message or its
-    envelope holds them; else the value as it is."""
+class Result(NamedTuple):
+    """What a tool gave back; `failed` says that its envelope tells of an error."""
+
+    value: Json
+    call_id: str | None = None
+    failed: bool = False
+
+
+def result_of(outputs: Json) -> Result:
+    """What a tool gave back, out of LangChain's message, Bedrock's block or MCP's reply where one
+    of these holds it; else the value as it is."""
     given = obj(outputs)
     if given.keys() == {"output"}:
         outputs, given = given["output"], obj(given["output"])
     given = _lifted(given)
-    call_id = word(given.get("tool_call_id"))
-    if call_id is not None and "content" in given:
-        return given["content"], call_id
-    return outputs, None
+    given = obj(given.get("toolResult")) or given
+    call_id = next((word(given[name]) for name in _CALL_IDS if name in given), None)
+    failed = given.get("isError") is True or given.get("is_error") is True
+    if "content" not in given or not (call_id is not None or "isError" in given):
+        return Result(outputs)
+    return Result(given["content"], call_id, failed or given.get("status") == "error")
+
+
+_CALL_IDS = ("tool_call_id", "toolUseId", "tool_use_id")
+
+_WRAPPING = {"args", "kwargs", "inputs", "tags", "metadata", "sanitize_inputs_outputs"}
+"""What a decorator's or a framework's record of a function has beside its arguments."""
+
+
+def arguments_of(inputs: Json) -> Json:
+    """The named arguments out of the record of a function's; None where none wraps them."""
+    given = obj(inputs)
+    if not given or not given.keys() <= _WRAPPING or listed(given.get("args")):
+        return None
+    named = given.get("kwargs") or given.get("inputs")
+    return named if isinstance(named, dict) else None
 
 
 def response_of(outputs: Json) -> Response | None:
@@ -465,67 +490,3 @@ def instructions(config: dict[str, Any]) -> Json:
     """The system prompt as text or parts, None for none."""
     given = config.get("system_instruction", config.get("systemInstruction"))
     return gemini_message(given)["parts"] if is_content(given) else word(given)
-
-
-_IN = ("input_tokens", "prompt_tokens", "promptTokens", "inputTokens", "prompt_token_count")
-
-_OUT = (
-    "output_tokens", "completion_tokens", "completionTokens", "outputTokens",
-    "candidates_token_count",
-)  # fmt: skip
-
-_IN_PARTS = (
-    "input_tokens_details", "prompt_tokens_details", "input_token_details", "prompt_token_details",
-)  # fmt: skip
-
-_OUT_PARTS = (
-    "output_tokens_details", "completion_tokens_details", "output_token_details",
-    "completion_token_details",
-)  # fmt: skip
-
-_BESIDE = ("cache_read_input_tokens", "cache_creation_input_tokens")
-
-
-def figures(usage: Json) -> dict[str, Json]:
-    """The counts of a call. Anthropic counts what was cached beside the input, all others in it."""
-    given = obj(usage)
-    total, out = _first(given, _IN), _first(given, _OUT)
-    reading = _parts(given, _IN_PARTS)
-    writing = _parts(given, _OUT_PARTS)
-    read = _first({**reading, **given}, ("cached_tokens", "cache_read", _BESIDE[0]))
-    write = _first({**reading, **given}, ("cache_creation", "cache_write_tokens", _BESIDE[1]))
-    beside = "input_tokens" in given and not reading and any(name in given for name in _BESIDE)
-    if beside and total is not None:
-        total += (read or 0) + (write or 0)
-    reasoning = _first(writing, ("reasoning_tokens", "reasoning"))
-    return counted(total, out, read=read, write=write, reasoning=reasoning)
-
-
-def counted(
-    total: int | None,
-    out: int | None,
-    *,
-    read: int | None = None,
-    write: int | None = None,
-    write_1h: int | None = None,
-    reasoning: int | None = None,
-) -> dict[str, Json]:
-    """Counts under their names, those that are known; `total` includes what was cached."""
-    found = {
-        "gen_ai.usage.input_tokens": total,
-        "gen_ai.usage.output_tokens": out,
-        "gen_ai.usage.cache_read.input_tokens": read,
-        "gen_ai.usage.cache_write.input_tokens": write,
-        "anthropic.usage.cache_creation.ephemeral_1h_input_tokens": write_1h,
-        "gen_ai.usage.reasoning.output_tokens": reasoning,
-    }
-    return {name: value for name, value in found.items() if value is not None}
-
-
-def _first(given: dict[str, Any], names: tuple[str, ...]) -> int | None:
-    found = (count(given.get(name)) for name in names)
-    return next((each for each in found if each is not None), None)
-
-
-def _parts(given: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    return next((obj(given[name]) for name in names if obj(given.get(name))), {})

@@ -15,25 +15,12 @@ from replay import files
 from replay.depth import TOO_DEEP, is_deep
 from replay.errors import BadTrace
 from replay.formats.chat import cut, user_label
-from replay.formats.common import listed, obj
-from replay.formats.genai.attributes import (
-    ARGUMENTS,
-    CALL,
-    GAVE,
-    GIVEN,
-    OUTPUT,
-    TOOL,
-    Kind,
-    Known,
-    known_of,
-)
 from replay.formats.genai.builder import Builder, count_spans
-from replay.formats.genai.calls import message_of
-from replay.formats.genai.functions import request_of, tool
+from replay.formats.genai.functions import request_of
 from replay.formats.genai.messages import several
-from replay.formats.genai.records import RawSpan, parsed
+from replay.formats.genai.reconcile import reconciled
+from replay.formats.genai.records import RawSpan
 from replay.formats.source import Source, Tally, decode
-from replay.messages import Call, calls
 from replay.trace import AgentSpan, AnySpan, Json, ModelCall
 
 
@@ -136,57 +123,12 @@ def spans(raws: Iterable[RawSpan], tally: Tally) -> tuple[AnySpan, ...]:
     for raw in raws:
         if by_id.setdefault(raw.id, raw) is not raw:
             tally.problem(f"span {raw.id}", "occurs twice in the file; read once")
-    found = _with_tools([known_of(raw) for raw in by_id.values()])
+    found = reconciled(by_id.values())
     made = Builder(found, tally).spans()
     tally.counts["traces"] += 1
     tally.counts["spans"] += len(found)
     count_spans(made, tally)
     return made
-
-
-def _with_tools(found: list[Known]) -> list[Known]:
-    """With tools told by what models called: a span of no kind of its own that bears the name of
-    a tool is one; one without the id of its call has that of the first call, not run yet, of the
-    same name and arguments."""
-    waiting: dict[str, list[Call]] = {}
-    for each in sorted(found, key=lambda each: each.raw.start_ns or 0):
-        for call in _called(each.raw):
-            waiting.setdefault(call.name, []).append(call)
-    if waiting:
-        for at, each in enumerate(found):
-            name = each.raw.name.removeprefix("tool.")
-            if each.kind is Kind.OTHER and name in waiting:
-                made = tool(name, each.of(GIVEN), each.of(GAVE))
-                each.raw.attributes = {**each.raw.attributes, **made}
-                found[at] = known_of(each.raw)
-        tools = [at for at, each in enumerate(found) if each.kind is Kind.TOOL]
-        for at in sorted(tools, key=lambda at: found[at].raw.start_ns or 0):
-            found[at] = _with_id(found[at], waiting)
-    return found
-
-
-def _with_id(span: Known, waiting: dict[str, list[Call]]) -> Known:
-    """A span of a tool with the id of the call it ran; one that no call has is a framework's
-    own."""
-    asked = waiting.get(span.word(TOOL) or span.raw.name, [])
-    own, given = span.word(CALL), parsed(span.of(ARGUMENTS))
-    wanted = (given, obj(given).get("input"))
-    same = [call for call in asked if own is not None and call.id == own]
-    same = same or [call for call in asked if call.arguments in wanted]
-    if not same:
-        return span
-    asked.remove(same[0])
-    if same[0].id in (None, own):
-        return span
-    attributes = {n: v for n, v in span.raw.attributes.items() if n not in CALL.names}
-    span.raw.attributes = {**attributes, CALL.names[0]: same[0].id}
-    return known_of(span.raw)
-
-
-def _called(raw: RawSpan) -> list[Call]:
-    """The calls in a model's answer."""
-    bodies = several(listed(raw.attributes.get(OUTPUT)), "assistant")
-    return [call for body in bodies for call in calls(message_of(body))]
 
 
 def made_of(record: dict[str, Any], where: str, make: Any, tally: Tally) -> Iterator[RawSpan]:

@@ -14,10 +14,11 @@ from replay.errors import BadTrace
 from replay.formats.chat import cut, user_label
 from replay.formats.common import known, obj, word
 from replay.formats.genai import attributes, logs
-from replay.formats.genai.attributes import Kind, Known, known_of
+from replay.formats.genai.attributes import Kind, Known
 from replay.formats.genai.builder import Builder, count_spans
 from replay.formats.genai.logs import scores
 from replay.formats.genai.messages import several
+from replay.formats.genai.reconcile import reconciled
 from replay.formats.genai.records import Held, Log, RawSpan, Record, parsed
 from replay.formats.otlp import exports, protobuf
 from replay.formats.otlp.exports import Ends, by_line, exported
@@ -130,7 +131,7 @@ def batch_of(
     agent is in it."""
     tally.counts["spans"] += len(given)
     raws = _joined(name, _once(given, tally), told)
-    found = [known_of(raw) for raw in raws]
+    found = reconciled(raws)
     if not any(span.kind in _TELLING for span in found):
         tally.counts["traces_of_no_agent"] += bool(raws)
         return None

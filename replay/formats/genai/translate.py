@@ -1,0 +1,205 @@
+"""What a span says in words of its service, under the names of the GenAI conventions.
+
+Services and frameworks keep what a model or a tool was given and gave back as one value: a request
+and a response of a client library, or the arguments and the result of a function, as JSON, or as
+Python prints them. What the span's own attributes leave unsaid is read from there: messages, tools,
+counts, stop reasons, ids of calls, errors that only a result tells of.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from replay.formats.common import constructed, known, listed, obj, word
+from replay.formats.genai import attributes
+from replay.formats.genai.attributes import Kind, Known, known_of
+from replay.formats.genai.functions import (
+    arguments_of,
+    has_text,
+    present,
+    result_of,
+)
+from replay.formats.genai.messages import has_messages
+from replay.formats.genai.records import RawSpan, readable, usd
+from replay.formats.genai.usage import figures, service_cost, service_counts, usage_of
+from replay.messages import content_text
+from replay.trace import Json
+
+_ASKED = ("gen_ai.prompt.", "llm.input_messages.", "llm.prompts.", "ai.prompt.messages")
+_ANSWERED = ("gen_ai.completion.", "llm.output_messages.", "ai.response.")
+_TOOLS = ("llm.tools.", "llm.request.functions.")
+_LIMITLESS = ("Infinity", "inf", None)
+"""What Langfuse writes for a setting that was not given."""
+
+
+def in_conventions(raw: RawSpan) -> Known:
+    """The span with what it says in other words. Its attributes may be replaced, and its status
+    where only its result tells of an error."""
+    span = known_of(raw)
+    if span.kind is Kind.MODEL:
+        added = _of_model(span)
+    elif span.kind is Kind.TOOL:
+        added = _of_tool(span)
+    else:
+        added = {}
+    if not added:
+        return span
+    raw.attributes = {**raw.attributes, **added}
+    return known_of(raw)
+
+
+def asks(raw: RawSpan) -> bool:
+    """Does the span say what the model was asked?"""
+    return _says(raw, attributes.INPUT, "gen_ai.prompt", _ASKED) or bool(
+        has_messages(raw.events)[0]
+    )
+
+
+def answers(raw: RawSpan) -> bool:
+    """Does it say what the model answered?"""
+    found = _says(raw, attributes.OUTPUT, "gen_ai.completion", _ANSWERED)
+    return found or has_messages(raw.events)[1] is not None
+
+
+def _says(raw: RawSpan, name: str, older: str, stems: tuple[str, ...]) -> bool:
+    given = raw.attributes
+    if given.get(name) is not None or _is_messages(given.get(older)):
+        return True
+    return any(each.startswith(stems) for each in given)
+
+
+def _is_messages(value: Json) -> bool:
+    """LangSmith keeps a function's inputs and outputs, which are objects, under the older names."""
+    return value is not None and not (isinstance(value, str) and value.lstrip().startswith("{"))
+
+
+# --- models
+
+
+def _of_model(span: Known) -> dict[str, Json]:
+    raw, given = span.raw, span.raw.attributes
+    asked, answered = asks(raw), answers(raw)
+    inputs = outputs = None
+    if not asked or (_may_offer(span) and not _offers(span)):
+        inputs = readable(_given(span))
+    if not (answered and _counts(span) and span.of(attributes.STOP) is not None):
+        outputs = readable(_gave(span))
+    found = has_text(inputs, outputs)
+    if asked:
+        found.pop(attributes.INPUT, None)
+        found.pop(attributes.SYSTEM, None)
+    if answered:
+        found.pop(attributes.OUTPUT, None)
+    if _offers(span):
+        found.pop("gen_ai.tool.definitions", None)
+    found |= _settings(given) | _figures(span, outputs)
+    return {name: value for name, value in found.items() if given.get(name) is None}
+
+
+def _given(span: Known) -> Json:
+    """What the function was given; LangSmith says it under the name of an old attribute."""
+    value = span.of(attributes.GIVEN)
+    return span.raw.attributes.get("gen_ai.prompt") if value is None else value
+
+
+def _gave(span: Known) -> Json:
+    value = span.of(attributes.GAVE)
+    return span.raw.attributes.get("gen_ai.completion") if value is None else value
+
+
+def _offers(span: Known) -> bool:
+    """Does the span say which tools the model was offered?"""
+    said = span.of(attributes.TOOLS) is not None
+    return said or any(name.startswith(_TOOLS) for name in span.raw.attributes)
+
+
+def _may_offer(span: Known) -> bool:
+    """Is there a word of tools in what the function was given? Reading it costs."""
+    value = _given(span)
+    return '"tools"' in value if isinstance(value, str) else "tools" in obj(value)
+
+
+def _counts(span: Known) -> bool:
+    """Are the tokens known, those from a cache too?"""
+    wanted = (attributes.USAGE_IN, attributes.USAGE_OUT, attributes.CACHE_READ)
+    return all(span.of(each) is not None for each in wanted)
+
+
+def _settings(given: dict[str, Any]) -> dict[str, Json]:
+    """The settings of a request as Langfuse has them."""
+    settings = obj(readable(given.get("langfuse.observation.model.parameters")))
+    kept = {name: value for name, value in settings.items() if value not in _LIMITLESS}
+    return known(**{"llm.invocation_parameters": kept})
+
+
+def _figures(span: Known, outputs: Json) -> dict[str, Json]:
+    """Counts and cost, of a service's own attributes, else of the response. The response's are
+    taken beside the span's own only where both count the same input."""
+    given = span.raw.attributes
+    told = _service_counts(given)
+    if told is None and not _counts(span):
+        told = max(usage_of(outputs), usage_of(_printed(outputs)), key=len)
+    total = span.of(attributes.USAGE_IN)
+    same = told is not None and total in (None, told.get("gen_ai.usage.input_tokens"))
+    costs = {"costDetails": given.get("langfuse.observation.cost_details")}
+    cost = usd(obj(readable(given.get("mlflow.llm.cost"))).get("total_cost")) or service_cost(costs)
+    why = _why(_printed(outputs)) if span.of(attributes.STOP) is None else None
+    return {
+        **(told if told is not None and same else {}),
+        **present(**{"gen_ai.usage.cost": cost or None}),
+        **present(**{"gen_ai.response.finish_reasons": [why] if why else None}),
+    }
+
+
+def _service_counts(given: dict[str, Any]) -> dict[str, Json] | None:
+    """Counts in a service's own attributes."""
+    details = obj(readable(given.get("langfuse.observation.usage_details")))
+    own = (details, given.get("mlflow.chat.tokenUsage"), given.get(_LANGSMITH_USAGE))
+    told = next((counts for each in own if (counts := figures(readable(each)))), None)
+    return told or service_counts({"usageDetails": details}) or None
+
+
+_LANGSMITH_USAGE = "langsmith.metadata.usage_metadata"
+
+
+def _printed(outputs: Json) -> Json:
+    """The response that a framework keeps as Python prints it."""
+    text = obj(outputs).get("raw")
+    return constructed(text) if isinstance(text, str) else text
+
+
+def _why(response: Json) -> str | None:
+    choice = obj(next(iter(listed(obj(response).get("choices"))), None))
+    return word(choice.get("finish_reason"))
+
+
+# --- tools
+
+
+def _of_tool(span: Known) -> dict[str, Json]:
+    """Arguments out of what wraps them; of a result the id of its call, and whether it is an
+    error."""
+    given, gave = _argument(span), readable(_result(span))
+    result, call_id, failed = result_of(gave)
+    found: dict[str, Json] = {}
+    unwrapped = arguments_of(readable(given))
+    if given is not None and unwrapped is not None:
+        found[attributes.ARGUMENTS.names[0]] = unwrapped
+    if result is not gave:
+        found[attributes.RESULT.names[0]] = result
+    if call_id is not None and span.of(attributes.CALL) is None:
+        found[attributes.CALL.names[0]] = call_id
+    if failed and span.raw.status != "error":
+        span.raw.status = "error"
+        span.raw.message = span.raw.message or content_text(result) or None
+    return found
+
+
+def _argument(span: Known) -> Json:
+    value = span.of(attributes.ARGUMENTS)
+    return span.raw.attributes.get("gen_ai.prompt") if value is None else value
+
+
+def _result(span: Known) -> Json:
+    value = span.of(attributes.RESULT)
+    return span.raw.attributes.get("gen_ai.completion") if value is None else value
