@@ -18,11 +18,6 @@ OURS = Path(__file__).resolve().parents[2] / "fixtures" / "captures"
 WRONG: Mapping[str, str] = {
     "codex": "exec.jsonl is not imported",
     "codex_unsupported_tool": "calls that the harness refused are no errors",
-    "langfuse_otel": "model, tokens and cost unknown",
-    "langgraph_langsmith_otel": "contents and cached tokens unread, calls belong to no step",
-    "langgraph_openinference": "6 tool calls for 3, 2 errors for 1",
-    "llamaindex_openinference": "6 model steps for 3",
-    "smolagents_openinference": "11 tool calls for 7",
 }
 
 

@@ -168,4 +168,4 @@ def test_tools_that_stand_among_the_messages_are_those_offered() -> None:
 
 def test_a_tool_s_message_is_unwrapped_and_another_result_is_left() -> None:
     assert result_of({"output": TOLD}) == ("shipped", "call_1", False)
-    assert result_of({"status": "shipped"}) == ({"status": "shipped"}, None)
+    assert result_of({"status": "shipped"}) == ({"status": "shipped"}, None, False)
