@@ -2,9 +2,9 @@
 
 A format is a module with `NAME` (its word in `--format`), `sniff(head)` (content decides, not the
 extension) and `read(source, tally)` (batches of traces). `part_of`, where a module has it, tells
-that a file belongs to another one. What it says of itself (`TITLE`, `FILES`, `FIDELITY`, `LACKS`)
-is printed by `arc import --list-formats` and in the docs. Adding a format is one module, one line
-in `_MODULES`, one sample, one row of expected counts.
+that a file belongs to another one. What it says of itself (`TITLE`, `FILES`, `FIDELITY`, `LACKS`,
+`VERIFIED`) is printed by `arc import --list-formats` and in the docs. Adding a format is one
+module, one line in `_MODULES`, one sample, one row of expected counts.
 """
 
 from __future__ import annotations
@@ -25,13 +25,15 @@ class Format(Protocol):
 
     `FILES` are the kinds of files, and where they usually lie. `FIDELITY` are the levels that
     requests read from them can have, best first, and `LACKS` says what keeps them from being
-    better.
+    better. `VERIFIED` says what the reading was checked on: real files, or the source code of the
+    tool that writes them.
     """
 
     NAME: str
     TITLE: str
     FILES: str
     LACKS: str
+    VERIFIED: str
 
     @property
     def FIDELITY(self) -> tuple[Level, ...]: ...  # noqa: N802  a module's constant
@@ -45,9 +47,9 @@ _MODULES = (
     "arc",
     "inspect",
     "atif",
+    "gemini_cli",
     "claude_code",
     "codex",
-    "gemini_cli",
     "opencode",
     "openclaw",
     "anthropic_log",

@@ -56,6 +56,7 @@ TITLE = "arc/1, arc's own format"
 FILES = ".jsonl"
 FIDELITY = (Level.EXACT, Level.REBUILT, Level.SUPPLIED, Level.PARTIAL, Level.NONE)
 LACKS = "whatever its source did not record"
+VERIFIED = "real files"
 VERSION = "arc/1"
 
 

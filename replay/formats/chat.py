@@ -48,6 +48,7 @@ TITLE = "OpenAI-style message lists and group chats"
 FILES = ".json, .jsonl"
 FIDELITY = (Level.REBUILT, Level.PARTIAL)
 LACKS = "usually the tools; in a group chat, what each speaker was shown"
+VERIFIED = "real files"
 
 _SYSTEM = {"system", "developer"}
 _ROLES = {*_SYSTEM, "user", "assistant", "tool", "function"}

@@ -43,6 +43,7 @@ TITLE = "Langfuse (traces, observations, table exports in JSON and CSV)"
 FILES = ".json, .jsonl, .csv"
 FIDELITY: tuple[Level, ...] = (Level.EXACT, Level.REBUILT, Level.PARTIAL, Level.NONE)
 LACKS = "often the tools; in table exports, whatever has no column"
+VERIFIED = "real files"
 
 _OBSERVATION = (rb'"traceId"\s*:', rb'"(?:parentObservationId|startTime)"\s*:', rb'"type"\s*:')
 _TRACE = (rb'"observations"\s*:\s*\[', rb'"(?:htmlPath|sessionId|projectId|scores|totalCost)"\s*:')

@@ -34,6 +34,7 @@ TITLE = "LangSmith (runs as JSON or JSON Lines)"
 FILES = ".json, .jsonl"
 FIDELITY: tuple[Level, ...] = (Level.EXACT, Level.REBUILT, Level.PARTIAL, Level.NONE)
 LACKS = "often the tools"
+VERIFIED = "its source code"
 
 _RUN = (rb'"run_type"\s*:\s*"', rb'"(?:dotted_order|trace_id|parent_run_id|child_runs)"\s*:')
 _SESSIONS = ("thread_id", "session_id", "conversation_id")

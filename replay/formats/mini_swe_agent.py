@@ -53,6 +53,7 @@ TITLE = "mini-swe-agent trajectories"
 FILES = ".traj.json"
 FIDELITY = (Level.REBUILT, Level.PARTIAL)
 LACKS = "the text of reasoning items; in the oldest files, also what they leave out"
+VERIFIED = "real files"
 
 _VERSION = rb'"(?:trajectory_format"\s*:\s*"mini-swe-agent|mini_version"\s*:)'
 _MARKS = rb"mswea_bash_command|(?:COMPLETE_TASK_AND_SUBMIT|MINI_SWE_AGENT)_FINAL_OUTPUT"

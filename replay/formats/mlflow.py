@@ -56,6 +56,7 @@ TITLE = "MLflow (traces as JSON or JSON Lines)"
 FILES = ".json, .jsonl"
 FIDELITY: tuple[Level, ...] = (Level.EXACT, Level.REBUILT, Level.PARTIAL, Level.NONE)
 LACKS = "whatever the instrumentation leaves out: often the tools"
+VERIFIED = "real files"
 
 _INFO = (rb'"info"\s*:\s*\{', rb'"(?:trace_id|request_id)"\s*:', rb'"(?:mlflow\.[\w.]+|spans)"\s*:')
 

@@ -34,6 +34,7 @@ TITLE = "OpenAI Agents SDK (exported traces and spans)"
 FILES = ".json, .jsonl"
 FIDELITY: tuple[Level, ...] = (Level.EXACT, Level.REBUILT, Level.PARTIAL, Level.NONE)
 LACKS = "the input of response spans, unless your own processor records it"
+VERIFIED = "real files"
 
 _TRACE, _SPAN = "trace", "trace.span"
 _KIND = "traceloop.span.kind"

@@ -65,6 +65,7 @@ TITLE = "OpenClaw and pi sessions"
 FILES = ".jsonl"
 FIDELITY = (Level.PARTIAL,)
 LACKS = "the system prompt and the tools"
+VERIFIED = "real files"
 
 _HEADER = re.compile(rb'\{"type"\s*:\s*"session",[^\n]*\}')
 _NOISE = ("A new session was started via /", "[cron:", "<")

@@ -23,6 +23,7 @@ TITLE = "SQLite files of Phoenix, MLflow and llm"
 FILES = "phoenix.db, mlflow.db, logs.db"
 FIDELITY = (Level.EXACT, Level.REBUILT, Level.PARTIAL, Level.NONE)
 LACKS = "whatever the tool's own export leaves out"
+VERIFIED = "real files"
 
 _SHOWN = 8
 

@@ -56,6 +56,7 @@ TITLE = "tau2-bench results"
 FILES = ".json"
 FIDELITY = (Level.PARTIAL,)
 LACKS = "the system prompt around the policy; usually the tools"
+VERIFIED = "its source code"
 
 _INFO = (rb'"num_trials"\s*:', rb'"(?:user_info|agent_info)"\s*:', rb'"max_steps"\s*:')
 _ALONE = (rb'"task_id"\s*:', rb'"termination_reason"\s*:', rb'"start_time"\s*:')

@@ -22,6 +22,7 @@ TITLE = "tau-bench results"
 FILES = ".json"
 FIDELITY = (Level.PARTIAL,)
 LACKS = "the tools"
+VERIFIED = "real files"
 
 
 def sniff(head: Head) -> bool:

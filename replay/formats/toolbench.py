@@ -50,6 +50,7 @@ TITLE = "ToolBench answers"
 FILES = ".json"
 FIDELITY = (Level.REBUILT, Level.PARTIAL, Level.NONE)
 LACKS = "usually the system prompt; evaluation files truncate every message"
+VERIFIED = "real files"
 
 _FIELDS = {"query", "available_tools", "answer"}
 _ANSWER = {"method", "total_steps", "final_answer", "answer_details"}

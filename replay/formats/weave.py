@@ -33,6 +33,7 @@ TITLE = "Weave (calls as JSON Lines)"
 FILES = ".json, .jsonl"
 FIDELITY: tuple[Level, ...] = (Level.EXACT, Level.REBUILT, Level.PARTIAL, Level.NONE)
 LACKS = "often the tools"
+VERIFIED = "its source code"
 
 _REF = "weave:///"
 _KIND = "traceloop.span.kind"

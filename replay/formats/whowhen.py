@@ -23,6 +23,7 @@ TITLE = "Who&When group chats"
 FILES = ".json"
 FIDELITY = (Level.PARTIAL,)
 LACKS = "the tools; what each speaker was shown"
+VERIFIED = "real files"
 
 _FIELDS = {
     "question", "question_ID", "level", "ground_truth", "history", "system_prompt",

@@ -404,23 +404,26 @@ def print_formats(*, as_json: bool) -> None:
         click.echo(f"{level:<9} {means}", err=True)
 
 
-HEAD = ("format", "reads", "files", "fidelity", "not recorded")
+HEAD = ("format", "reads", "files", "fidelity", "not recorded", "checked on")
 
 
 class FormatRow(Struct, frozen=True, kw_only=True):
     """One format: its word in `--format`, what it reads, kinds of files, how completely the
-    requests read from them can be known (best first), and what keeps them from being better."""
+    requests read from them can be known (best first), what keeps them from being better, and what
+    the reading was checked on: real files, or the source code of the tool that writes them."""
 
     name: str
     reads: str
     files: str
     fidelity: tuple[Level, ...]
     lacks: str
+    verified: str
 
     @property
     def cells(self) -> tuple[str, ...]:
         """As text, under `HEAD`."""
-        return self.name, self.reads, self.files, ", ".join(self.fidelity), self.lacks
+        levels = ", ".join(self.fidelity)
+        return self.name, self.reads, self.files, levels, self.lacks, self.verified
 
 
 def build_formats() -> tuple[FormatRow, ...]:
@@ -432,6 +435,7 @@ def build_formats() -> tuple[FormatRow, ...]:
             files=each.FILES,
             fidelity=each.FIDELITY,
             lacks=each.LACKS,
+            verified=each.VERIFIED,
         )
         for each in formats()
     )

@@ -28,6 +28,7 @@ TITLE = "Anthropic Messages logs (pairs, claude-trace, batches, streams)"
 FILES = ".jsonl, .json, event streams"
 FIDELITY = (Level.EXACT, Level.REBUILT, Level.PARTIAL, Level.NONE)
 LACKS = "the request, in streams and batch results"
+VERIFIED = "real files"
 
 _LINES = 20
 _CALL = (

@@ -30,6 +30,7 @@ TITLE = "ATIF trajectories (Harbor)"
 FILES = ".json"
 FIDELITY = (Level.REBUILT, Level.PARTIAL)
 LACKS = "usually the system prompt and the tools; the context after a compaction"
+VERIFIED = "real files"
 
 _KNOWN = re.compile(r"ATIF-v1\.[0-8](\.\d+)?")
 _FIELDS = {

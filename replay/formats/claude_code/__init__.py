@@ -37,6 +37,7 @@ TITLE = "Claude Code sessions"
 FILES = ".jsonl in ~/.claude/projects, stream-json output, .json exports"
 FIDELITY = (Level.PARTIAL,)
 LACKS = "the system prompt and the tools; in a stream, the user's prompt too"
+VERIFIED = "real files"
 
 _EXPORT = rb'\A\s*\{\s*"loglines"\s*:\s*\['
 _LONG_LINE = (rb'"sessionId"\s*:', rb'"(parentUuid|messageId)"\s*:')

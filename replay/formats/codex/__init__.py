@@ -48,6 +48,7 @@ LACKS = (
     " of `codex exec --json`, the prompts, times, model, tokens of a call, and which calls one"
     " response made"
 )
+VERIFIED = "real files"
 
 _LONG_LINE = (rb'"type"\s*:\s*"session_meta"', rb'"payload"\s*:\s*\{')
 _LABELS = ("cwd", "originator", "cli_version", "model_provider", "forked_from_id")

@@ -1,4 +1,5 @@
-"""Gemini CLI sessions (`~/.gemini/tmp/*/chats/session-*`) and the checkpoints of `/chat save`.
+"""Gemini CLI sessions (`~/.gemini/tmp/*/chats/session-*`) and the checkpoints of `/chat save`; and
+the sessions of Qwen Code, a fork of it (`qwen`).
 
 One trace a session. Neither system prompt nor tool definitions are recorded. Sub-agents write
 sessions of their own into a folder named for the session (`chats/<session>/<agent>.jsonl`); they
@@ -18,6 +19,7 @@ from msgspec import Struct, structs
 from replay.errors import BadTrace
 from replay.formats.chat import title_line
 from replay.formats.common import derived_id, known, listed, ns, obj, word
+from replay.formats.gemini_cli.qwen import is_qwen, qwen_session
 from replay.formats.gemini_cli.thread import (
     Record,
     Session,
@@ -32,10 +34,11 @@ from replay.formats.source import Head, Source, Tally
 from replay.trace import AgentSpan, AnySpan, Batch, Context, Header, Json, Level, Place, ToolCall
 
 NAME = "gemini-cli"
-TITLE = "Gemini CLI sessions and checkpoints"
-FILES = ".json, .jsonl in ~/.gemini/tmp"
+TITLE = "Gemini CLI and Qwen Code sessions, Gemini CLI checkpoints"
+FILES = ".json, .jsonl in ~/.gemini/tmp; .jsonl in ~/.qwen/projects"
 FIDELITY = (Level.PARTIAL,)
 LACKS = "the system prompt and the tools"
+VERIFIED = "real files"
 
 _FILE = re.compile(r".+\.jsonl?(\.gz|\.zst)?$")
 _SESSION = (rb'\A\W*\{?\s*"sessionId"\s*:', rb'"projectHash"\s*:')
@@ -43,7 +46,7 @@ _CONTENTS = (rb'"role"\s*:\s*"(user|model)"', rb'"parts"\s*:\s*\[')
 
 
 def sniff(head: Head) -> bool:
-    if is_lines(head):
+    if is_lines(head) or is_qwen(head):
         return True
     if head.starts(b"{") and head.has(
         rb'"sessionId"\s*:', rb'"projectHash"\s*:', rb'"messages"\s*:'
@@ -64,23 +67,25 @@ def part_of(path: Path) -> Path | None:
 
 def read(source: Source, tally: Tally) -> Iterator[Batch]:
     """One trace. Raises BadTrace where the file contains no message."""
-    own = session(source, tally)
+    own = qwen_session(source, tally) if is_qwen(source.head) else session(source, tally)
     if not any(record.kind in ("user", "gemini") for record in own.records):
-        raise BadTrace(source.display, "", "contains no message of a Gemini CLI session")
+        raise BadTrace(
+            source.display, "", "contains no message of a Gemini CLI or Qwen Code session"
+        )
     name = word(own.about.get("sessionId")) or _content_id(own)
     kind = word(own.about.get("kind"))
     item = source.name.partition(".")[0] if kind == "subagent" else None
     tally.counts["sessions"] += 1
     talk = _batch_of(item or name, own, tally)
     spans = [*talk.spans, *_sub_agents(source, own, talk, tally)]
-    root = _agent(item or name, NAME, None, own, talk)
+    root = _agent(item or name, own.agent, None, own, talk)
     header = Header(
         format=NAME,
         source_id=name,
         item=item,
         path=source.display,
         title=_title(own, talk),
-        agent=NAME,
+        agent=own.agent,
         labels=_labels(own),
         start_ns=root.start_ns,
         end_ns=root.end_ns,
@@ -235,6 +240,9 @@ def _title(own: Session, talk: _Talk) -> str | None:
 def _labels(own: Session) -> dict[str, str]:
     found = {
         "project": word(own.about.get("projectHash")),
-        "cwd": word(next(iter(listed(own.about.get("directories"))), None)),
+        "cwd": word(own.about.get("cwd"))
+        or word(next(iter(listed(own.about.get("directories"))), None)),
+        "version": word(own.about.get("version")),
+        "git_branch": word(own.about.get("gitBranch")),
     }
     return {name: value for name, value in found.items() if value is not None}

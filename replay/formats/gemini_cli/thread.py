@@ -74,7 +74,7 @@ class SpanBuilder:
     def _add_input(self, record: Record) -> None:
         content = record.value.get("content")
         for result in responses(content):
-            self._returned(result, record.place, record.at_ns)
+            self._returned(result, record)
         message = user(content)
         self._heard_ns = record.at_ns or self._heard_ns
         if message.body["content"] == "":
@@ -85,12 +85,14 @@ class SpanBuilder:
             self.unanswered.append(message)
             self.asked = self.asked or shown
 
-    def _returned(self, result: Message, place: Place, at_ns: int | None) -> None:
+    def _returned(self, result: Message, record: Record) -> None:
         """A result of the history, unless it was told with its call."""
         open_ids = {call.call_id for call in self._thread.open_calls()}
         named = found_results(result)[0].call_id
         if named is None or named in open_ids:
-            self._thread.add_message(result, place=place, at_ns=at_ns)
+            why = failure({**record.value, "result": record.value.get("content")})
+            errors = {named: why} if named is not None and why is not None else None
+            self._thread.add_message(result, place=record.place, at_ns=record.at_ns, errors=errors)
 
     def _add_model_call(self, record: Record, name: str) -> None:
         value = record.value
@@ -184,13 +186,15 @@ class Record(Struct, kw_only=True, eq=False):
 class Session(Struct, frozen=True, kw_only=True, eq=False):
     """What a file holds: what it says of the session, and its records in the order they began.
 
-    `tip` is the last record that was not taken back, `rewinds` where somebody went back.
+    `tip` is the last record that was not taken back, `rewinds` where somebody went back, `agent`
+    who wrote it.
     """
 
     about: dict[str, Json]
     records: list[Record]
     tip: Record | None
     rewinds: list[Place]
+    agent: str = "gemini-cli"
 
 
 def session(source: Source, tally: Tally) -> Session:
@@ -204,7 +208,7 @@ def session(source: Source, tally: Tally) -> Session:
     contents = checkpoint(document)
     if contents is None:
         raise BadTrace(source.display, "", "contains neither `messages` nor a history")
-    messages = [_as_message(content) for content in contents]
+    messages = [as_message(content) for content in contents]
     return _straight({}, messages, tally)
 
 
@@ -224,7 +228,7 @@ def is_lines(head: Head) -> bool:
     return "sessionId" in first and "projectHash" in first and "messages" not in first
 
 
-def _as_message(content: Json) -> dict[str, Json]:
+def as_message(content: Json) -> dict[str, Json]:
     return {
         "type": _ROLES.get(word(obj(content).get("role")) or "", "user"),
         "content": obj(content).get("parts"),
@@ -368,9 +372,9 @@ def gemini(value: dict[str, Json]) -> Message | None:
 def tool_calls(value: dict[str, Json]) -> list[dict[str, Any]]:
     """The calls of an answer: those recorded with what came back, and bare ones of a history."""
     recorded = [obj(call) for call in listed(value.get("toolCalls")) if isinstance(call, dict)]
-    known = {word(call.get("id")) for call in recorded}
+    known = {name for call in recorded if (name := word(call.get("id"))) is not None}
     bare = [obj(part.get("functionCall")) for part in _parts(value.get("content"))]
-    return [*recorded, *(c for c in bare if c and (c.get("id") is None or c["id"] not in known))]
+    return [*recorded, *(call for call in bare if call and word(call.get("id")) not in known)]
 
 
 def results(value: dict[str, Json]) -> list[tuple[dict[str, Any], Message]]:

@@ -46,6 +46,7 @@ TITLE = "Inspect logs"
 FILES = ".eval, .json; often in logs/"
 FIDELITY = (Level.EXACT, Level.PARTIAL, Level.NONE)
 LACKS = "in old logs, the tools; inputs that the log leaves out"
+VERIFIED = "real files"
 
 _OPENING = re.compile(rb'\s*\{\s*"(version|status|eval)"\s*:')
 _NEAR = 4096

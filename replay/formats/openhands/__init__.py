@@ -26,6 +26,7 @@ TITLE = "OpenHands runs and events"
 FILES = ".json, .jsonl; a conversation's folder"
 FIDELITY = (Level.PARTIAL,)
 LACKS = "results and recalled facts as the model saw them; often the tools"
+VERIFIED = "real files"
 
 _RUN = {
     "instance_id", "instance", "test_result", "instruction", "metadata", "metrics", "error",

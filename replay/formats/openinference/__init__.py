@@ -22,6 +22,7 @@ TITLE = "OpenInference spans (Phoenix exports, also Parquet and nested spans)"
 FILES = ".json, .jsonl, .parquet"
 FIDELITY = (Level.EXACT, Level.REBUILT, Level.PARTIAL, Level.NONE)
 LACKS = "often the tools"
+VERIFIED = "real files"
 
 _NESTED = (rb'"span_attributes"\s*:', rb'"span_id"\s*:')
 _PHOENIX = (rb'"context"\s*:\s*\{\s*"(?:trace|span)_id"', rb'"span_kind"\s*:')

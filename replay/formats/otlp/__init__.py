@@ -31,6 +31,7 @@ TITLE = "OpenTelemetry (OTLP JSON and protobuf)"
 FILES = ".json, .jsonl, .pb"
 FIDELITY = (Level.EXACT, Level.REBUILT, Level.PARTIAL, Level.NONE)
 LACKS = "whatever the instrumentation leaves out: often the tools, by default all messages"
+VERIFIED = "real files"
 
 _TELLING = frozenset({Kind.MODEL, Kind.TOOL, Kind.AGENT})
 

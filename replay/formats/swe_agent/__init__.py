@@ -22,6 +22,7 @@ TITLE = "SWE-agent trajectories"
 FILES = ".traj"
 FIDELITY = (Level.EXACT, Level.REBUILT, Level.PARTIAL)
 LACKS = "tools called as functions; in old files, how the history was shortened"
+VERIFIED = "real files"
 
 _BEGINS = rb'\A\W*\{\s*(?:"environment"\s*:\s*"[^"]*"\s*,\s*)?'
 _STEPS = rb'"(?:trajectory|attempts)"\s*:\s*\[\s*(?:\{|\])'

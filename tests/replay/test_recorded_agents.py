@@ -1,0 +1,90 @@
+"""Sessions that real agents recorded of one scripted run: `tests/replay/recorded`.
+
+The script is that of the captures beside the checkout: two calls at once, a call that fails, and
+last words that claim success. Turn r takes 100·(r+1) input tokens, 64 of them cached after the
+first, and 20+r output tokens.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec import Struct
+
+from replay.formats import load, sniff
+from replay.formats.source import Source, Tally
+from replay.messages import text
+from replay.store.handle import Store
+from replay.store.rows import trace_rows
+from replay.store.write import Writer
+from replay.trace import Batch
+from tests.replay.kinds import models, seen, tools
+
+RECORDED = Path(__file__).parent / "recorded"
+
+
+class Truth(Struct, frozen=True):
+    """What is true of a recording: its format, the agent, the tools called, stop reasons."""
+
+    file: str
+    format: str
+    agent: str
+    called: tuple[str, str, str]
+    stops: tuple[str | None, ...] = (None, None, None)
+
+
+TRUTHS = (
+    Truth(
+        "qwen-code.jsonl",
+        "gemini-cli",
+        "qwen-code",
+        ("read_file", "list_directory", "read_file"),
+    ),
+)
+each = pytest.mark.parametrize("truth", TRUTHS, ids=lambda truth: truth.file)
+
+
+def read(truth: Truth) -> tuple[Batch, Tally]:
+    source, tally = Source(RECORDED / truth.file), Tally()
+    claimed = sniff(source)
+    assert claimed is not None
+    assert truth.format == claimed.NAME
+    (batch,) = load(source, tally)
+    return batch, tally
+
+
+@each
+def test_a_recording_has_the_steps_calls_and_tokens_of_its_script(truth: Truth) -> None:
+    batch, tally = read(truth)
+    told = [ask.usage for ask in models(batch)]
+    assert all(told)
+    assert [(u.input_tokens, u.cache_read_tokens or 0, u.output_tokens) for u in told if u] == [
+        (100, 0, 20), (200, 64, 21), (300, 64, 22),
+    ]  # fmt: skip
+    assert tuple(ask.response.stop for ask in models(batch)) == truth.stops
+    assert tuple(call.name for call in tools(batch)) == truth.called
+    first, second, _ = models(batch)
+    assert [call.asked_by for call in tools(batch)] == [first.id, first.id, second.id]
+    assert all(call.observation is not None for call in tools(batch))
+    assert (tally.problems, dict(tally.unknown)) == ([], {})
+
+
+@each
+def test_a_recording_has_the_words_of_the_user_and_the_last_of_the_agent(truth: Truth) -> None:
+    batch, _ = read(truth)
+    asked = [words for role, words in seen(models(batch)[0]) if role == "user"]
+    assert any("Refund my orders" in words for words in asked)
+    last = models(batch)[-1].response.message
+    assert last is not None
+    assert text(last) == "Order 1039 was refunded, all done."
+    assert (batch.header.agent, batch.header.title) == (truth.agent, "Refund my orders")
+    assert batch.header.labels["cwd"] == "/home/user/shop"
+
+
+@each
+def test_a_recording_has_one_error_in_the_store(truth: Truth) -> None:
+    with Store.open(":memory:") as store:
+        Writer(store).take([read(truth)[0]])
+        (row,) = trace_rows(store)
+        assert (row.steps, row.calls, row.errors) == (3, 3, 1)
