@@ -65,7 +65,7 @@ def run_app(
     if not (sys.stdout.isatty() and sys.stdin.isatty()):
         raise ArcError(
             "the app needs a terminal",
-            "Try: arc ls, arc show or arc import, which need none",
+            "Try: arc ls, arc show TRACE or arc import PATH, which need none",
         )
     term = os.environ.get("TERM", "")
     if os.name == "posix" and term in NO_SCREEN:

@@ -98,7 +98,7 @@ class Budget:
         if worst.usd is None and not limits.beside_usd:
             raise ModelRefused(
                 "model price unknown: a limit in USD cannot be enforced",
-                "Try: --max-calls, --max-tokens or --max-minutes",
+                "Try: --max-calls 20, --max-tokens N or --max-minutes N",
             )
         self.refuse_late()
         beyond = self._beyond(self._settled, worst)

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from replay import messages
 from replay.convert import Converter, Sent
-from replay.edit.changes import ATTACH, RECORD, Edit, meant
+from replay.edit.changes import ATTACH_SYSTEM, Edit, meant
 from replay.edit.editor import Editor
 from replay.errors import BadEdit
 from replay.trace import NO_SYSTEM, NO_TOOLS, Level, Request, Step, Trace
@@ -88,8 +88,15 @@ def _out_of_reach(unmet: str, planned: Collection[Plan]) -> BadEdit:
 def cannot_replay(reasons: Collection[str]) -> BadEdit | None:
     """What to raise where nothing can be asked, by the reasons of the fidelity of the steps: what
     the source did not record and the two ways to get it. None where it recorded both."""
-    lacks = [reason for reason in (NO_SYSTEM, NO_TOOLS) if reason in reasons]
-    return BadEdit(f"Cannot replay: {', '.join(lacks)}", RECORD) if lacks else None
+    options = {NO_SYSTEM: " --system FILE", NO_TOOLS: " --tools FILE"}
+    lacks = [reason for reason in options if reason in reasons]
+    if not lacks:
+        return None
+    attached = "".join(options[each] for each in lacks)
+    return BadEdit(
+        f"Cannot replay: {', '.join(lacks)}",
+        f"Try: arc attach TRACE{attached}, for this run; arc record -- COMMAND, for the next one",
+    )
 
 
 def _thread(trace: Trace, edit: Edit | None) -> str | None:
@@ -105,7 +112,7 @@ def _thread(trace: Trace, edit: Edit | None) -> str | None:
 def _edited(editor: Editor, step: Step) -> Request:
     where = f"step {step.index}"
     if editor.edit.touches_system and NO_SYSTEM in step.ask.fidelity.reasons:
-        raise BadEdit(f"{where}: cannot edit the system prompt: {NO_SYSTEM}", ATTACH)
+        raise BadEdit(f"{where}: cannot edit the system prompt: {NO_SYSTEM}", ATTACH_SYSTEM)
     return editor.request(step.ask.request, where, step.index)
 
 

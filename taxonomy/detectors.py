@@ -325,7 +325,7 @@ def judge_needed(name: str | None, model: str) -> str:
     if name is None and model != DEMO:
         raise ModelRefused(
             "no judge given",
-            "Try: --judge NAME of another model family, or --judge demo (by rule)",
+            "Try: --judge NAME, of another model family, or --judge demo (by rule)",
         )
     return name or DEMO
 

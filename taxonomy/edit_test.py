@@ -35,7 +35,7 @@ PER_RUN = 3
 """Control steps one run gives at most: the steps of a run are alike."""
 
 PASSED = "passed: no failure to fix"
-NO_BREAK = "break point unknown. Try: arc tag add"
+NO_BREAK = "break point unknown. Try: arc tag add TRACE STEP CLASS"
 
 Words: TypeAlias = Mapping[str, Sequence[TagRow]]
 """What is said of each run, by its preferred recording, what the Pareto counts first."""

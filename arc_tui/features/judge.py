@@ -121,7 +121,7 @@ def _judge(request: ScoringRequest, models: ModelPool) -> Cached:
     if not request.model:
         raise ModelRefused(
             "no judge given",
-            "Try: --model NAME of another model family, or --model demo (by rule)",
+            "Try: --model NAME, of another model family, or --model demo (by rule)",
         )
     return models.named(request.model)
 

@@ -136,7 +136,7 @@ async def serve(
 def _no_port(port: int, error: OSError) -> ArcError:
     taken = error.errno == errno.EADDRINUSE
     why = "is in use" if taken else f"cannot be opened: {error.strerror or error}"
-    return ArcError(f"{LOOPBACK}:{port} {why}", "Try: --port 0 for any free port")
+    return ArcError(f"{LOOPBACK}:{port} {why}", "Try: --port 0, for any free port")
 
 
 def served_at(path: Path) -> Served:

@@ -65,7 +65,7 @@ def write(store: Store, result: Result, file: Path, terms: Terms = BARE) -> Veri
     if not found.same:
         raise BadBundle(
             f"cannot bundle: the replay is not reproducible any more ({found.differs[0]})",
-            "Try: arc replay again, then bundle that",
+            "Try: arc replay TRACE, then bundle that",
         )
     _put(file, data)
     return found

@@ -100,7 +100,7 @@ def gathered(store: Store, result: Result, terms: Terms = BARE) -> Bundle:
         found |= answers.get_all(store, wanted, server)
     gone = next((place for key, place in wanted.items() if key not in found), None)
     if gone is not None:
-        raise BadBundle(f"a response of {gone} is no longer stored", "Try: arc replay again")
+        raise BadBundle(f"a response of {gone} is no longer stored", "Try: arc replay TRACE")
     return Bundle(
         tape=recorded(store, masked.trace),
         content=content_digest(store, masked.trace),

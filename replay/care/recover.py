@@ -342,7 +342,7 @@ def recover(
     meanwhile or has nothing of a database.
     """
     if os.path.lexists(into):
-        raise StoreUnusable(f"{into}: already exists", "Try: --into with another file")
+        raise StoreUnusable(f"{into}: already exists", "Try: --into FILE, another one")
     with _workshop(into) as folder:
         found, mended = _salvaged(path, folder / "rows.db", sets)
         begin_like(path, folder / "new.db")
@@ -375,7 +375,7 @@ def _workshop(into: Path | None) -> Iterator[Path]:
         except OSError as error:
             raise StoreUnusable(
                 f"{into and into.parent}: cannot be written: {error.strerror}",
-                "Try: --into with another path",
+                "Try: --into FILE, in another folder",
             ) from error
         with describe(folder):
             yield folder

@@ -265,8 +265,8 @@ def observation_edits(edit: Edit) -> Mapping[tuple[int, int], tuple[str, bool | 
     }
 
 
-RECORD = "Try: arc attach, to add it to this run; arc record, to log it in the next run"
-ATTACH = "Try: arc attach, to add it; then edit that"
+ATTACH_SYSTEM = "Try: arc attach TRACE --system FILE, then edit that"
+ATTACH_TOOLS = "Try: arc attach TRACE --tools FILE, then edit that"
 
 
 def meant(word: str, known: Iterable[str]) -> str:

@@ -15,7 +15,8 @@ from msgspec import Struct, structs
 
 from replay import messages
 from replay.edit.changes import (
-    ATTACH,
+    ATTACH_SYSTEM,
+    ATTACH_TOOLS,
     InjectConstraint,
     PatchSystem,
     RemoveTool,
@@ -38,7 +39,7 @@ def edited_system(change: PromptChange, system: Message | None, where: str) -> M
     """A message with the new text; the same object where the text does not change."""
     text = messages.text(system) if system is not None else ""
     if system is None and isinstance(change, (PatchSystem, ReplaceText)):
-        raise BadEdit(f"{where}: no system prompt to edit", ATTACH)
+        raise BadEdit(f"{where}: no system prompt to edit", ATTACH_SYSTEM)
     edited = _edited(change, text, where)
     if edited == text:
         return system
@@ -305,7 +306,7 @@ def edited_tools(
 ) -> tuple[Tool, ...]:
     """The tools after a change; the same object where it changes nothing."""
     if tools is None:
-        raise BadEdit(f"{where}: tool definitions not recorded", ATTACH)
+        raise BadEdit(f"{where}: tool definitions not recorded", ATTACH_TOOLS)
     target = change.tool if isinstance(change, ReplaceText) else change.name
     names = [tool.name for tool in tools]
     if target not in names:

@@ -307,7 +307,7 @@ def yours(trace: Trace, edit: Edit) -> Wrong:
     if len(changes) != 1 or len(edit.changes) != 1:
         raise BadEdit(
             f"{edit.name}: an injected error is one change of kind set_observation",
-            "Try: arc replay --free --edit, for any other edit",
+            "Try: arc replay TRACE --free --edit FILE, for any other edit",
         )
     (change,) = changes
     if not 0 <= change.step < len(trace.steps):

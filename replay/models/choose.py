@@ -37,7 +37,7 @@ def choose(
     if budget is None or not budget.limits.any:
         raise ModelRefused(
             "--live needs a limit",
-            "Try: --budget 0.50, or --max-calls, --max-tokens or --max-minutes",
+            "Try: --budget 0.50, or --max-calls 20, --max-tokens N or --max-minutes N",
         )
     from replay.models.claude import Claude
 

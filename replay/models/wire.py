@@ -242,7 +242,7 @@ def declined(reply: Reply, asked: Asked) -> Failed | None:
         where = f"{asked.address} has no Messages API: nothing at {MESSAGES} (HTTP {status})"
         hint = OTHER_KIND
     elif status == 404:
-        hint = f"Try: --model with a model that {asked.address} serves"
+        hint = f"Try: --model NAME, one that {asked.address} serves"
     return Failed(ModelRefused(where, hint), again=False, billed=False)
 
 

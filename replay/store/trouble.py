@@ -41,8 +41,7 @@ class StoreTooOld(StoreUnusable):
     def __init__(self, path: Path | str | None, *, last: bool) -> None:
         super().__init__(
             f"{path}: was written by an arc before 0.1 and cannot be upgraded",
-            "Try: arc db export FILE, which still reads it; then arc db import FILE into a new"
-            " database"
+            "Try: arc db export FILE, which still reads it; then arc db import FILE --db NEW.db"
             if last
             else "Try: open it once with the last arc before 0.1, then arc db export FILE",
         )
@@ -97,7 +96,7 @@ _MEANING: dict[str, tuple[type[StoreUnusable], str, str]] = {
     "SQLITE_NOTADB": (
         StoreDamaged,
         "is not a database, or its beginning is damaged",
-        "Try: another --db or ARC_DB; if it was a database, arc db recover saves what is readable",
+        "Try: another --db or ARC_DB; for a damaged one, arc db recover, to save what is readable",
     ),
 }
 """By the name of SQLite's primary result code: which error, what happened, what to do."""

@@ -104,7 +104,7 @@ def mark_clean(store: Store, given: CleanMark) -> None:
         if tagged is not None:
             raise ArcError(
                 f"{given.by} tagged step {tagged[0]} of this run {tagged[1]}",
-                "Try: arc tag rm, before you mark the run as clean",
+                "Try: arc tag rm TRACE STEP, before you mark the run as clean",
             )
         db.execute(
             "INSERT INTO clearance (trace, by, note, blind, cleared_ns) VALUES (?,?,?,?,?)"

@@ -56,7 +56,7 @@ def test_every_command_refuses_it_and_says_how_to_carry_over(command: str, old: 
         arc(old, *command.split())
     assert str(refused.value) == (
         f"{old}: was written by an arc before 0.1 and cannot be upgraded. Try: arc db"
-        " export FILE, which still reads it; then arc db import FILE into a new database"
+        " export FILE, which still reads it; then arc db import FILE --db NEW.db"
     )
     assert old.read_bytes() == before
     assert list(old.parent.iterdir()) == [old]

@@ -13,7 +13,6 @@ from msgspec import structs
 from arc_tui.experiments.edits import EMPTY, Draft, build_draft, diff_of, edit_of, place_of
 from arc_tui.features.replay.state import ReplayState
 from replay.edit.changes import (
-    RECORD,
     Change,
     Edit,
     InjectConstraint,
@@ -28,6 +27,7 @@ from replay.edit.changes import (
     SetTool,
 )
 from replay.errors import BadEdit
+from replay.plan import cannot_replay
 from taxonomy.judgements.schema import open_ledger
 from tests import build
 from tests.arc_tui import sample
@@ -190,7 +190,7 @@ def test_a_trace_without_steps_has_nothing_to_edit(tmp_path: Path) -> None:
 def test_what_cannot_be_replayed_says_once_what_to_attach() -> None:
     missing = ("system prompt not recorded", "tool definitions not recorded")
     draft = structs.replace(EMPTY, missing=missing)
-    trouble = BadEdit(f"Cannot replay: {', '.join(missing)}", RECORD)
+    trouble = cannot_replay(missing)
     refused = ReplayState(phase="failed", draft=draft, trouble=trouble)
     assert refused.notices == (
         "‹replay.attach› attach what is missing; arc record logs it in the next run",

@@ -139,7 +139,7 @@ def _check(judges: Sequence[Trust]) -> int:
         if each.state != "approved":
             click.echo(f"{format.one_line(each.by)}: {stands(each)}", err=True)
     if not judges:
-        click.echo("No judge has scored here. Try: arc judge TRACE", err=True)
+        click.echo("No judge has scored here. Try: arc judge TRACE --model NAME", err=True)
     return 0 if judges and all(each.state == "approved" for each in judges) else 1
 
 

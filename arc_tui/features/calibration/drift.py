@@ -135,7 +135,9 @@ SAME_STEPS = (
 def drift_tables(view: DriftView) -> Iterator[Table]:
     """The sets, then every two of one mode."""
     if not view.sets:
-        yield Table(title="No judge scores yet. Try: arc judge TRACE", columns=(), rows=())
+        yield Table(
+            title="No judge scores yet. Try: arc judge TRACE --model NAME", columns=(), rows=()
+        )
         return
     yield _sets(view)
     for each in view.drifts:
@@ -206,9 +208,9 @@ def _turn(before: Estimate, after: Estimate) -> str:
 
 def _what_lacks(found: Drift) -> Iterator[str]:
     if not found.shift.n:
-        yield "no step was scored by both. Try: arc judge TRACE with the new judge"
+        yield "no step was scored by both. Try: arc judge TRACE --model NAME, with the new judge"
     elif not found.people_before.r.n:
-        yield "people scored none of these steps. Try: arc label, or --labels FILE"
+        yield "people scored none of these steps. Try: arc label TRACE STEP SCORE, or --labels FILE"
 
 
 def _shift(found: Estimate) -> str:

@@ -358,7 +358,8 @@ def missing_page(state: CalibrationState, width: int, keyed: KeyedWords) -> list
     lines = unusable_lines(state, min(width, READ))
     if state.view.read:
         hint = (
-            "Try: arc import PATH to import the runs · ‹calibration.labels› read another label file"
+            "Try: arc import PATH, to import the runs · ‹calibration.labels› read another label"
+            " file"
         )
         return [*lines, *folded_table(keyed(hint), width, "")]
     tag, labels = keyed("‹trace.tag:t› in a run"), keyed("‹calibration.labels›")

@@ -35,7 +35,8 @@ MAKE_CLASSES = (
 )
 MAKE_SCORES = (
     "No step has both a person's score and another one. Try: arc label TRACE STEP SCORE"
-    " (--item NAME=yes for a rubric item), arc judge TRACE. Rules score automatically."
+    " (--item NAME=yes, for a rubric item), arc judge TRACE --model NAME."
+    " Rules score automatically."
 )
 ALL_AGREE = "No disagreements."
 

@@ -198,7 +198,7 @@ def _import_warnings(merged: Merged) -> Iterator[str]:
     if merged.other_key:
         yield (
             "the exported runs were masked with another key: cached responses with masked values"
-            " do not match here. Try: arc db import into a new database, then arc import"
+            " do not match here. Try: arc db import FILE --db NEW.db, then arc import PATH"
         )
 
 

@@ -238,7 +238,9 @@ def attach(
     overwritten.
     """
     if not (system or tools or other or sketch_tools):
-        raise click.UsageError("Nothing to attach. Try: --system, --tools, --from or --infer-tools")
+        raise click.UsageError(
+            "Nothing to attach. Try: --system FILE, --tools FILE, --from RUN or --infer-tools"
+        )
     done = False
     with open_store(db) as store:
         for row, added in importing.attach_to(
@@ -379,7 +381,7 @@ MEANS: dict[Level, str] = {
     Level.EXACT: "the request as it was sent",
     Level.REBUILT: "the full request, rebuilt from the conversation",
     Level.SUPPLIED: "system prompt or tools attached with `arc attach`",
-    Level.PARTIAL: "part of the request was not recorded. Try: arc attach",
+    Level.PARTIAL: "part of the request was not recorded. Try: arc attach TRACE --system FILE",
     Level.NONE: "the step cannot be replayed",
 }
 """What is known of a request at each level."""

@@ -92,7 +92,7 @@ def choose_models(models: ModelPool, request: ParaphraseRequest, trace: Trace) -
     if judge is None:
         raise ModelRefused(
             "no judge given",
-            "Try: --judge NAME of another model family, or --judge demo (by rule)",
+            "Try: --judge NAME, of another model family, or --judge demo (by rule)",
         )
     writer = request.writer or model.name
     unwritten = request.paraphrases is None and writer != DEMO

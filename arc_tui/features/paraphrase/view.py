@@ -260,7 +260,8 @@ def notices(found: Varied, rows: Sequence[WordingRow], names: Sequence[str]) -> 
     left = [row.label for row in rows if row.diverged is not None and row.label != ORIGINAL]
     if left:
         yield (
-            f"{', '.join(left)} diverged: later steps are not shown. Try: arc replay --free --edit"
+            f"{', '.join(left)} diverged: later steps are not shown."
+            f" Try: arc replay {found.trace[:8]} --free --edit FILE"
         )
     if names:
         yield f"names may be missing in a paraphrase: {', '.join(names)}"

@@ -108,7 +108,7 @@ def probe(
         if show_log:
             return _show_log(store, trace, as_json=as_json)
         if trace is None:
-            raise click.UsageError("no TRACE given. Try: --log for the log of probes")
+            raise click.UsageError("no TRACE given. Try: --log, for the log of probes")
         _refuse_strays(probe, constraint, summary, only_estimate=only_estimate)
         request = ProbeRequest(
             trace=trace,

@@ -49,7 +49,7 @@ def _refuse_strangers(mind: Mind) -> None:
     trouble = f"it does not know `{first}`" if first else "this request offers no tools"
     raise ModelRefused(
         f"the demo model answers only with a shop's tools, and {trouble}",
-        "Try: --model with the model of this run; `arc demo` has runs for the demo model",
+        "Try: --model NAME, that of this run; `arc demo` has runs for the demo model",
     )
 
 
