@@ -47,8 +47,8 @@ def chat(body: Body) -> Reply:
     return Reply(pieces=chunks(outer, message, why), headers=EVENTS, chunked=True)
 
 
-def chunks(outer: Body, message: Body, why: str) -> list[bytes]:
-    """The pieces of a streamed completion."""
+def chunks(outer: Body, message: Body, why: str, usage: Body | None = USAGE) -> list[bytes]:
+    """The pieces of a streamed completion; without usage where the client did not ask for it."""
     outer = {**outer, "object": "chat.completion.chunk"}
     deltas: list[Body] = [{"role": "assistant", "content": ""}]
     deltas += [{"content": word} for word in (message["content"] or "").partition(" ") if word]
@@ -62,7 +62,8 @@ def chunks(outer: Body, message: Body, why: str) -> list[bytes]:
         ]
     made = [{**outer, "choices": [{"index": 0, "delta": each}]} for each in deltas]
     made.append({**outer, "choices": [{"index": 0, "delta": {}, "finish_reason": why}]})
-    made.append({**outer, "choices": [], "usage": USAGE})
+    if usage is not None:
+        made.append({**outer, "choices": [], "usage": usage})
     return [
         *(b"data: " + json.dumps(each).encode() + b"\n\n" for each in made),
         b"data: [DONE]\n\n",

@@ -35,6 +35,9 @@ TOOLS = {
 NEWER_PYTHON = {"compression"}
 """Modules of the standard library that the oldest Python here does not have yet."""
 
+OWN_ENVIRONMENTS = ROOT / "tests" / "captures" / "frameworks"
+"""Scripts that run elsewhere; what they need stands in the head of each."""
+
 
 def normal(name: str) -> str:
     return re.sub("[-_.]+", "-", name).lower()
@@ -107,6 +110,8 @@ def undeclared(folders: tuple[str, ...], known: set[str]) -> dict[str, list[str]
     found = defaultdict(list)
     for folder in folders:
         for path in sorted((ROOT / folder).rglob("*.py")):
+            if path.is_relative_to(OWN_ENVIRONMENTS):
+                continue
             for package in {owner(name) for name in imported(path)} - known:
                 found[package].append(path.relative_to(ROOT).as_posix())
     return {package: paths[:3] for package, paths in found.items()}

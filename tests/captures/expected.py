@@ -89,7 +89,9 @@ ABSENCES: tuple[tuple[str, frozenset[str]], ...] = (
     ("model name", frozenset({"model"})),
     ("cache_read_tokens", frozenset({"cache_read_tokens"})),
     ("arguments", frozenset({"arguments"})),
+    ("tool calls", frozenset({"calls"})),
     ("tool results", frozenset({"result"})),
+    ("words of errors", frozenset({"error"})),
     ("call ids", frozenset({"id"})),
     ("user's prompt", frozenset({"task"})),
     (

@@ -1,0 +1,56 @@
+"""Make captures: `python -m tests.captures NAME… [--keep FOLDER]`, or `--all`.
+
+Each runs anew in an environment of its own and is compared with what happened; with `--keep` its
+files go to FOLDER/NAME as well. `--environments FOLDER` keeps the environments there and takes
+those that are there already.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+
+from replay.errors import ArcError
+from tests.captures import kit
+from tests.captures.truth import differences_of
+
+
+def main() -> int:
+    known = kit.frameworks()
+    parser = argparse.ArgumentParser(prog="python -m tests.captures", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(known))
+    parser.add_argument("--all", action="store_true", help="every framework")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the captures there")
+    parser.add_argument("--environments", type=Path, metavar="FOLDER")
+    chosen = parser.parse_args()
+    bad = 0
+    for name in chosen.names:
+        if name not in known:
+            parser.error(f"no script makes '{name}'")
+    for name in known if chosen.all else chosen.names:
+        with tempfile.TemporaryDirectory() as work:
+            said = made(known[name], Path(work), chosen.keep, chosen.environments)
+        print(f"{name}: {'as it happened' if not said else ''}")
+        for each in said:
+            print(f"  {each}")
+        bad += bool(said)
+    return min(bad, 1)
+
+
+def made(
+    framework: kit.Framework, work: Path, keep: Path | None, environments: Path | None
+) -> list[str]:
+    """Make one capture; what is wrong with it, [] where nothing is."""
+    try:
+        python = kit.environment(framework, environments or work)
+        expected, files = kit.capture(framework, python, work / "run")
+    except ArcError as error:
+        return [str(error)]
+    folder = (keep or work / "kept") / framework.name
+    kit.written(expected, files, folder)
+    return differences_of(folder)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,25 @@
+"""Strands Agents with its own spans, contents in span events, over the OpenAI wire, streamed."""
+
+# /// script
+# dependencies = ["strands-agents[openai,otel]==1.62.0"]
+# [tool.capture.strands_otel]
+# [tool.capture.strands_otel_latest]
+# [tool.capture.strands_otel_latest.env]
+# OTEL_SEMCONV_STABILITY_OPT_IN = "gen_ai_latest_experimental,gen_ai_tool_definitions"
+# ///
+
+from shop import MODEL, MODEL_URL, SYSTEM, TASK, get_order, refund_order, tracer_provider
+from strands import Agent, tool
+from strands.models.openai import OpenAIModel
+
+provider = tracer_provider()
+model = OpenAIModel(client_args={"base_url": f"{MODEL_URL}/v1", "api_key": "none"}, model_id=MODEL)
+agent = Agent(
+    name="shop",
+    model=model,
+    system_prompt=SYSTEM,
+    tools=[tool(get_order), tool(refund_order)],
+    callback_handler=None,
+)
+print(agent(TASK))
+provider.shutdown()
