@@ -276,13 +276,13 @@ def literal(text: str) -> Json | None:
     return mended(value) if "\\" in text else value
 
 
-_ENUM = re.compile(r"<\w+\.\w+: ('[^'\\]*'|\d+)>")
+_ENUM_REPR = re.compile(r"<\w+\.\w+: ('[^'\\]*'|\d+)>")
 
 
 def constructed(text: str) -> Json | None:
     """The value that Python prints as calls of constructors, `Name(field=…)`, as objects of their
     fields; a member of an enumeration is its value. None where the text is none or too large."""
-    text = _ENUM.sub(r"\1", text)
+    text = _ENUM_REPR.sub(r"\1", text)
     if len(text) > MAX_CHARS or sum(map(STRING.sub("", text).count, "([{")) > MAX_BRACKETS:
         return None
     try:
