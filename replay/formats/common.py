@@ -87,7 +87,7 @@ and of the agents that have their own. What says that nothing is known (`unknown
 among them."""
 
 _STOPS = {word: stop for stop, words in _WORDS.items() for word in words.split()}
-_ENUM = re.compile(r"<?(?:\w+\.)*(\w[\w-]*)(?::.*>)?", re.S)
+_STOP_NAME = re.compile(r"<?(?:\w+\.)*(\w[\w-]*)(?::.*>)?", re.S)
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _LONGEST_STOP = 200
 
@@ -112,7 +112,7 @@ def stop(raw: Json, answer: Message | None = None) -> Stop | None:
     """
     if not isinstance(raw, str) or len(raw) > _LONGEST_STOP:
         return None
-    named = _ENUM.fullmatch(raw.strip())
+    named = _STOP_NAME.fullmatch(raw.strip())
     shape = _HUMP.sub("_", named[1]).lower().replace("-", "_") if named is not None else ""
     return stop_with(_STOPS.get(shape.removeprefix("finish_reason_")), answer)
 
