@@ -73,7 +73,7 @@ CLASSES: tuple[ClassEntry, ...] = (
         definition="rejected arguments, or valid but wrong ones",
         signature="schema errors, or values that fit the schema but not the task",
         cause="loose schemas; the context with the value was removed",
-        fix="tighten the schema, validate on the server, check what compaction dropped",
+        fix="tighten the schema, validate on the server, check compaction",
     ),
     ClassEntry(
         name=FailureClass.HALLUCINATED_STATE,

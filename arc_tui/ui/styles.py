@@ -47,14 +47,26 @@ class StyledWidget(Widget):
 
 
 class Headline(Widget):
-    """Two texts at the ends of a line; the right one gives way where there is no room."""
+    """Two texts at the ends of a line; the right one gives way where there is no room. Where its
+    height is `auto`, the left one goes on below."""
 
     ALLOW_SELECT = False
-    left: reactive[Text] = reactive(Text())
+    left: reactive[Text] = reactive(Text(), layout=True)
     right: reactive[Text] = reactive(Text())
 
+    @override
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        del container, viewport
+        return len(self._folded(width))
+
     def render(self) -> Text:
-        return spread(self.left, self.right, self.content_size.width)
+        size = self.content_size
+        if size.height > 1:
+            return Text("\n").join(self._folded(size.width))
+        return spread(self.left, self.right, size.width)
+
+    def _folded(self, width: int) -> list[Text]:
+        return list(self.left.wrap(self.app.console, max(width, 1)))
 
 
 class TabLine(StyledWidget):

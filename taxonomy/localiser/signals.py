@@ -237,7 +237,7 @@ def _course(reading: Reading) -> Iterator[StepSignal]:
     acting = [turn for turn in own if _acts(turn)]
     if acting and (acting[0] is not own[0] or len(acting) < _NEARLY_ALL * len(own)):
         name = next((act.name for act in acting[0].acts if mutates(act.span)), None)
-        phrase = "first code" if name is None else f"first known write: {name}"
+        phrase = "first code" if name is None else f"{name} is the first known write"
         yield StepSignal(acting[0].index, FIRST_ACTION, phrase)
     changed = [
         (turn.index, act.name)
@@ -247,7 +247,7 @@ def _course(reading: Reading) -> Iterator[StepSignal]:
     ]
     if changed:
         step, name = changed[-1]
-        yield StepSignal(step, LAST_CHANCE, f"last known write: {name}")
+        yield StepSignal(step, LAST_CHANCE, f"{name} is the last known write")
 
 
 def _acts(turn: Turn) -> bool:
@@ -264,7 +264,7 @@ def _leaps(reading: Reading) -> Iterator[StepSignal]:
         longer = first_leap([_length(turn) for turn in own], _SPIKE)
         if longer is not None:
             place, times = longer
-            phrase = f"first much longer message: × {times:.1f}"
+            phrase = f"message length × {times:.1f}"
             yield StepSignal(own[place].index, GROWTH, phrase, _GROWTH_STRENGTH)
     for step, times in leaps(tokens, _GROWTH):
         yield StepSignal(step, GROWTH, f"context × {times:.1f}", _GROWTH_STRENGTH)

@@ -220,7 +220,10 @@ class TestSubsets:
         ran = step(call("Bash", "ok", command="mkdir out"))
         made = trace([ran, ran, step(call("write_file", "ok", path="a.txt")), "Done."])
         phrases = {signal.phrase for each in diagnose(made).candidates for signal in each.signals}
-        assert {"first known write: write_file", "last known write: write_file"} <= phrases
+        assert {
+            "write_file is the first known write",
+            "write_file is the last known write",
+        } <= phrases
 
     def test_a_terminal_is_never_a_candidate(self) -> None:
         made = trace(

@@ -65,7 +65,7 @@ def share(found: Clustered) -> str:
 
 
 def sentence(view: EditTestView) -> str:
-    """What the rates mean, and no more than was asked."""
+    """What the two counts rest on, and no more than was asked; read after `headline`."""
     return " ".join(_sentence(view))
 
 
@@ -79,25 +79,23 @@ def _sentence(view: EditTestView) -> Iterator[str]:
 
 
 def _of_breaks(view: EditTestView) -> str:
-    told = format.count(view.fixed.rate.n, "break")
     if not view.fixed.rate.n:
         return "No break could be judged"
     seen = f"failure in {view.edited.words} edited, {view.control.words} control"
     chance = f"significant, {p_words(view.p)}" if view.rarer else "not significant"
     if view.fixed.hits:
-        return f"Fixed at {view.fixed.hits} of {told}: {seen} ({chance})"
+        return f"At the breaks: {seen} ({chance})"
     if all(row.ruling in ("not fixed", "unknown", None) for row in view.runs):
         return f"Not fixed at any judged break: {seen}"
-    return f"No single break tests as fixed, of {told}; in all: {seen} ({chance})"
+    return f"No single break tests as fixed; in all: {seen} ({chance})"
 
 
 def _of_steps(view: EditTestView) -> str:
-    broke, n = view.broke.hits, format.count(view.broke.rate.n, "healthy step")
-    if broke:
+    if view.broke.hits:
         significant = view.step_p <= ALPHA
         chance = f"significant, {p_words(view.step_p)}" if significant else "in all not significant"
-        return f"Broke {broke} of {n}: it acts differently ({chance})"
-    return f"No single healthy step tests as broken, of {n}"
+        return f"At healthy steps: it acts differently ({chance})"
+    return "No single healthy step tests as broken"
 
 
 def p_words(p: float) -> str:

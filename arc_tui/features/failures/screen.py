@@ -131,8 +131,8 @@ class FailuresScreen(ArcScreen):
         shows = self.key_of("failures.view")
         held = f"{held_out_text(view.held_out)} ({shows})" if view.held_out.runs else ""
         how = ", ".join(filter(None, [chosen_bar(view), held]))
-        head.left = Text.assemble((f" failures {how}", "bold"), f"  {sentence(view)}")
-        head.right = Text(f"{format.one_line(view.database)} ")
+        head.left = Text.assemble((f"failures {how}", "bold"), f"  {sentence(view)}")
+        head.right = Text(format.one_line(view.database))
         self.query_one("#agreement", FailureCard).labelled = agreement(view.agreement)
         back, queue = self.key_of("failures.back"), self.key_of("runs.queue", "T")
         self.bars.nothing = "" if view is EMPTY else NO_FAILURES

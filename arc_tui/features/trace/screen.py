@@ -20,7 +20,6 @@ from textual.containers import Container
 from textual.getters import query_one
 from textual.message import Message
 from textual.reactive import reactive
-from textual.widgets import Input
 from textual.worker import Worker
 from typing_extensions import override
 
@@ -29,7 +28,7 @@ from arc_tui.features.trace.detail import NAMES, Detail, Tabs, TraceHead
 from arc_tui.features.trace.keys import KEYS, QUEUE_KEYS, QUEUE_ONLY, REVEALING, has_use
 from arc_tui.features.trace.lanes import Lanes
 from arc_tui.features.trace.origins import OriginsBox, StepLookups
-from arc_tui.features.trace.search import BadFilter, Finder, TreeFilter
+from arc_tui.features.trace.search import Finder, TreeFilter
 from arc_tui.features.trace.span_tree import (
     Jumps,
     SpanTree,
@@ -373,13 +372,7 @@ class TraceScreen(Watching):
             self._apply_filter()
 
     def _apply_filter(self) -> None:
-        try:
-            filters = self.tree_filter.apply(self.view)
-        except BadFilter as refused:
-            self.filter_line.refusal = f"{refused.message}: {refused.hint}"
-            return
-        self.filter_line.refusal = ""
-        if not filters:
+        if self.tree_filter.apply(self.view, self.filter_line):
             self.filtered = None
 
     def on_tree_filter_matched(self, event: TreeFilter.Matched) -> None:
@@ -393,9 +386,7 @@ class TraceScreen(Watching):
 
     def _clear_filter(self) -> None:
         """Show the whole tree again."""
-        self.tree_filter.typed = ""
-        with self.filter_line.prevent(Input.Changed):
-            self.filter_line.line.value = ""
+        self.tree_filter.clear(self.filter_line)
         self.filtered = None
 
     def _entitle(self) -> None:

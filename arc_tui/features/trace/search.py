@@ -16,9 +16,11 @@ from difflib import get_close_matches
 
 from msgspec import Struct, structs
 from textual.message import Message
+from textual.widgets import Input
 
 from arc_tui.features.trace.pages import MatchingPage, matching_page
 from arc_tui.ui import format
+from arc_tui.ui.dialogs import PromptLine
 from arc_tui.ui.document import pattern
 from arc_tui.ui.screen import ArcScreen
 from arc_tui.views.step import EMPTY, StepView
@@ -170,19 +172,31 @@ class TreeFilter:
         self._screen = screen
         self._trace = trace
 
-    def apply(self, view: TraceView) -> bool:
-        """Look for the steps that match; False where nothing is filtered. Raises BadFilter."""
+    def apply(self, view: TraceView, line: PromptLine) -> bool:
+        """Look for the steps that match, or say on the line it was typed in why none can be found.
+        Is nothing filtered any more?"""
         typed, trace = self.typed, self._trace
-        wanted = terms(typed)
-        if not wanted:
+        try:
+            wanted = terms(typed)
+        except BadFilter as refused:
+            line.refusal = f"{refused.message}: {refused.hint}"
             return False
+        line.refusal = ""
+        if not wanted:
+            return True
 
         def find(store: Store) -> frozenset[int]:
             return matching_steps(view, wanted, lambda text: steps_saying(store, trace, text))
 
         finding = self._screen.ask(find, lambda steps: self.Matched(typed, steps), group="filter")
         self._screen.hold_keys(finding)
-        return True
+        return False
+
+    def clear(self, line: PromptLine) -> None:
+        """Filter by nothing, without being told so by the line."""
+        self.typed = ""
+        with line.prevent(Input.Changed):
+            line.line.value = ""
 
     def title(self, steps: Collection[int], of: int) -> str:
         """How many steps of all are shown, and of what kind."""

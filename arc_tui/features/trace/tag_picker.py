@@ -33,7 +33,7 @@ from taxonomy.judgements.tags import TagRow
 ORDER = (Attribution.AGENT, Attribution.USER, Attribution.ENVIRONMENT, Attribution.GRADER)
 
 MEANING = {
-    Attribution.AGENT: "a prompt edit may fix it",
+    Attribution.AGENT: "an edit may fix it",
     Attribution.USER: "the user or the user simulator was at fault",
     Attribution.ENVIRONMENT: "serving, tools or the harness failed",
     Attribution.GRADER: "the grader requires what the task does not state",
@@ -200,6 +200,12 @@ def evidence(found: Sequence[Evidence], most: int, width: int) -> Iterator[str]:
 INDENT = 24
 """Cells of the letter and the name of a class."""
 
+LETTER = 4
+"""Cells of the letter: in a narrow terminal, what stands below a class begins after it."""
+
+WIDE = 96
+"""Cells from which on signatures and fixes have room below the definition."""
+
 TALL = 36
 """Rows of a terminal in which signatures and fixes have room together."""
 
@@ -258,8 +264,10 @@ class ClassRow(StyledWidget):
             fit(entry.definition, room - len(said)),
             (said, self.style_of("said")),
         )
+        indent = INDENT if self.content_size.width >= WIDE else LETTER
         for words in self._below():
-            line.append(f"\n{' ' * INDENT}").append(fit(words, room), self.style_of("quiet"))
+            below = fit(words, self.content_size.width - indent)
+            line.append(f"\n{' ' * indent}").append(below, self.style_of("quiet"))
         return line
 
     def _below(self) -> Sequence[str]:
