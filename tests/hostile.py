@@ -31,6 +31,7 @@ from tests.replay import test_swe_agent as swe_agent
 from tests.replay import test_tau2 as tau2
 from tests.replay import test_weave as weave
 from tests.replay import test_whowhen as whowhen
+from tests.replay.recorded import RECORDED
 from tests.replay.test_anthropic_log import talk
 from tests.replay.test_claude_code import Session, call, result, words
 from tests.replay.test_inspect import CONVERSATION, SPEC, asks, model, sample, says, tool
@@ -75,12 +76,19 @@ def _tau_bench() -> list[Value]:
     return [[{"task_id": 3, "trial": 0, "reward": 1.0, "info": info, "traj": chats.CHAT}]]
 
 
+def _recorded(name: str) -> Callable[[], list[Value]]:
+    """The values of a session that an agent recorded itself."""
+    text = (RECORDED / name).read_text()
+    return lambda: [json.loads(line) for line in text.splitlines()]
+
+
 SEEDS: dict[str, Callable[[], list[Value]]] = {
     "arc": lambda: [json.loads(line) for line in arc.write([batch(*spans())])],
     "inspect": _inspect,
     "atif": lambda: [atif.HARD],
     "claude-code": _claude_code,
     "codex": lambda: codex.WHOLE,
+    "copilot-cli": _recorded("copilot-cli.jsonl"),
     "gemini-cli": lambda: gemini_cli.LOG,
     "opencode": lambda: [opencode.WHOLE],
     "openclaw": lambda: openclaw.CHAT,

@@ -50,6 +50,7 @@ _MODULES = (
     "gemini_cli",
     "claude_code",
     "codex",
+    "copilot",
     "opencode",
     "openclaw",
     "anthropic_log",

@@ -7,8 +7,6 @@ first, and 20+r output tokens.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from msgspec import Struct
 
@@ -20,8 +18,7 @@ from replay.store.rows import trace_rows
 from replay.store.write import Writer
 from replay.trace import Batch
 from tests.replay.kinds import models, seen, tools
-
-RECORDED = Path(__file__).parent / "recorded"
+from tests.replay.recorded import RECORDED
 
 
 class Truth(Struct, frozen=True):
@@ -40,6 +37,13 @@ TRUTHS = (
         "gemini-cli",
         "qwen-code",
         ("read_file", "list_directory", "read_file"),
+    ),
+    Truth(
+        "copilot-cli.jsonl",
+        "copilot-cli",
+        "copilot-cli",
+        ("view", "bash", "view"),
+        ("tool", "tool", "end"),
     ),
 )
 each = pytest.mark.parametrize("truth", TRUTHS, ids=lambda truth: truth.file)
