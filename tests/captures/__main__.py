@@ -13,11 +13,12 @@ from pathlib import Path
 
 from replay.errors import ArcError
 from tests.captures import kit
+from tests.captures.scripts import Framework, environment, frameworks
 from tests.captures.truth import differences_of
 
 
 def main() -> int:
-    known = kit.frameworks()
+    known = frameworks()
     parser = argparse.ArgumentParser(prog="python -m tests.captures", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(known))
     parser.add_argument("--all", action="store_true", help="every framework")
@@ -39,12 +40,12 @@ def main() -> int:
 
 
 def made(
-    framework: kit.Framework, work: Path, keep: Path | None, environments: Path | None
+    framework: Framework, work: Path, keep: Path | None, environments: Path | None
 ) -> list[str]:
     """Make one capture; what is wrong with it, [] where nothing is."""
     try:
-        python = kit.environment(framework, environments or work)
-        expected, files = kit.capture(framework, python, work / "run")
+        where = environment(framework, environments or work)
+        expected, files = kit.capture(framework, where, work / "run")
     except ArcError as error:
         return [str(error)]
     folder = (keep or work / "kept") / framework.name

@@ -1,25 +1,10 @@
-"""One capture: an environment, the servers, the script, and what came of it.
-
-A script's head names what it needs (as `pip` and `uv` read it), and the captures that it makes,
-each with the settings it is made with and what its client does not record:
-
-    # /// script
-    # dependencies = ["strands-agents[openai,otel]==1.62.0"]
-    # [tool.capture.strands_otel]
-    # env = {OTEL_SEMCONV_STABILITY_OPT_IN = "gen_ai_latest_experimental"}
-    # not_in_the_file = ["stop reasons"]
-    # ///
-"""
+"""One capture: the servers, a script that runs, and what came of it."""
 
 from __future__ import annotations
 
-import hashlib
 import os
-import re
 import shutil
 import subprocess
-import sys
-import tomllib
 from pathlib import Path
 
 import msgspec
@@ -29,10 +14,10 @@ from replay.errors import ArcError
 from replay.trace import Json
 from tests.captures.expected import Expected, ExpectedCall, ExpectedRun, ExpectedStep
 from tests.captures.script import cost_usd
+from tests.captures.scripts import FRAMEWORKS, Environment, Framework
 from tests.captures.scrubbed import Scrubber
 from tests.captures.server import CaptureServers, Post, Served
 
-FRAMEWORKS = Path(__file__).parent / "frameworks"
 LONGEST_S = 300
 
 TRUTH = (
@@ -40,20 +25,8 @@ TRUTH = (
     " observed (1039), the tool answers with an error, and the last message claims success."
 )
 
-_HEAD = re.compile(r"^# /// script\n((?:#.*\n)*?)# ///$", re.M)
 _SUFFIXES = {"application/x-protobuf": ".pb", "application/json": ".json"}
 _PACKED = {"gzip": ".gz"}
-
-
-class Framework(Struct, frozen=True, kw_only=True):
-    """A capture to be made: its script, and what the script's head says of it."""
-
-    name: str
-    path: Path
-    dependencies: tuple[str, ...]
-    env: dict[str, str] = {}
-    not_in_the_file: tuple[str, ...] = ()
-    note: str = ""
 
 
 class Ran(Struct, frozen=True, kw_only=True):
@@ -65,44 +38,7 @@ class Ran(Struct, frozen=True, kw_only=True):
     error: str | None = None
 
 
-def frameworks() -> dict[str, Framework]:
-    """Every capture that the scripts can make, by name."""
-    return {each.name: each for path in sorted(FRAMEWORKS.glob("*.py")) for each in _of(path)}
-
-
-def _of(path: Path) -> list[Framework]:
-    found = _HEAD.search(path.read_text())
-    if found is None:
-        return []
-    head = tomllib.loads(re.sub(r"^# ?", "", found[1], flags=re.M))
-    common = {"path": path, "dependencies": head["dependencies"]}
-    return [
-        msgspec.convert({"name": name, **common, **said}, Framework)
-        for name, said in head["tool"]["capture"].items()
-    ]
-
-
-def environment(chosen: Framework, folder: Path) -> Path:
-    """The python of an environment with what the script needs; made where there is none.
-
-    Raises ArcError with pip's last words where it cannot be installed.
-    """
-    digest = hashlib.sha256(repr(chosen.dependencies).encode()).hexdigest()[:12]
-    venv = folder / f"{chosen.path.stem}-{digest}"
-    python, done = venv / "bin" / "python", venv / "done"
-    if not done.exists():
-        shutil.rmtree(venv, ignore_errors=True)
-        subprocess.run([sys.executable, "-m", "venv", venv], check=True)
-        pip = [str(python), "-m", "pip", "install", "-q", *chosen.dependencies]
-        said = subprocess.run(pip, capture_output=True, text=True)
-        if said.returncode:
-            last = "; ".join(said.stderr.strip().splitlines()[-3:])
-            raise ArcError(f"{chosen.name}: cannot be installed: {last}")
-        done.touch()
-    return python
-
-
-def capture(chosen: Framework, python: Path, work: Path) -> tuple[Expected, dict[str, bytes]]:
+def capture(chosen: Framework, where: Environment, work: Path) -> tuple[Expected, dict[str, bytes]]:
     """Run the script in an empty folder: what is true of the run, and the files it gave by name.
 
     Raises ArcError where the script fails or nothing comes of it.
@@ -114,7 +50,7 @@ def capture(chosen: Framework, python: Path, work: Path) -> tuple[Expected, dict
     calls.touch()
     with CaptureServers() as servers:
         said = subprocess.run(
-            [python, chosen.path],
+            where.command,
             cwd=shop,
             env={
                 "PATH": os.environ["PATH"],
@@ -123,6 +59,8 @@ def capture(chosen: Framework, python: Path, work: Path) -> tuple[Expected, dict
                 "PYTHONDONTWRITEBYTECODE": "1",
                 "CAPTURE_MODEL_URL": servers.model.url,
                 "CAPTURE_SINK_URL": servers.sink.url,
+                "OTEL_EXPORTER_OTLP_ENDPOINT": servers.sink.url,
+                "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
                 "CAPTURE_CALLS": str(calls),
                 "CAPTURE_FOLDER": str(shop),
                 "NO_PROXY": "127.0.0.1",
@@ -135,12 +73,12 @@ def capture(chosen: Framework, python: Path, work: Path) -> tuple[Expected, dict
     if said.returncode:
         raise ArcError(f"{chosen.name}: the script failed: {said.stderr.strip()[-2000:]}")
     ran = [msgspec.json.decode(line, type=Ran) for line in calls.read_bytes().splitlines()]
-    scrub = Scrubber({str(python.parents[1]): "/home/user/venv", str(shop): "/home/user/shop",
+    scrub = Scrubber({str(where.folder): "/home/user/venv", str(shop): "/home/user/shop",
                       str(home): "/home/user", str(FRAMEWORKS): "/home/user/shop"})  # fmt: skip
     files = {name: scrub.file(name, body) for name, body in _files(servers.posts, shop).items()}
     if not files or not servers.served:
         raise ArcError(f"{chosen.name}: {len(servers.served)} answers, {len(files)} files")
-    return _expected(chosen, python, servers.served, ran, tuple(files)), files
+    return _expected(chosen, servers.served, ran, tuple(files)), files
 
 
 def _files(posts: list[Post], shop: Path) -> dict[str, bytes]:
@@ -160,7 +98,7 @@ def _files(posts: list[Post], shop: Path) -> dict[str, bytes]:
 
 
 def _expected(
-    chosen: Framework, python: Path, served: list[Served], ran: list[Ran], files: tuple[str, ...]
+    chosen: Framework, served: list[Served], ran: list[Ran], files: tuple[str, ...]
 ) -> Expected:
     """The truth: what was served, and what the tools did with it."""
     left = list(ran)
@@ -170,7 +108,7 @@ def _expected(
     costs = [cost_usd(each.question.model, each.turn) for each in served]
     known = [cost for cost in costs if cost is not None]
     return Expected(
-        client=_client(chosen, python),
+        client=chosen.client,
         files=files,
         truth=TRUTH,
         not_in_the_file=chosen.not_in_the_file,
@@ -227,17 +165,6 @@ def _step(served: Served, left: list[Ran]) -> ExpectedStep:
         text=turn.text,
         calls=tuple(calls),
     )
-
-
-def _client(chosen: Framework, python: Path) -> str:
-    """The script's dependencies with the versions that ran."""
-    code = (
-        "import sys, importlib.metadata as m;"
-        "print(*(f'{n} {m.version(n)}' for n in sys.argv[1:]), sep=', ')"
-    )
-    plain = [re.split(r"[\[=<>~!]", each)[0].strip() for each in chosen.dependencies]
-    said = subprocess.run([python, "-c", code, *plain], capture_output=True, text=True, check=True)
-    return said.stdout.strip()
 
 
 def written(expected: Expected, files: dict[str, bytes], folder: Path) -> None:

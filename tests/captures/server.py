@@ -50,7 +50,7 @@ class CaptureServers:
         self.posts: list[Post] = []
         self.model = Upstream(self._answer)
         self.sink = Upstream(self._keep)
-        self._results: dict[str, Question] = {}
+        self._asked: dict[str, Question] = {}
         self._lock = threading.Lock()
 
     def __enter__(self) -> CaptureServers:
@@ -85,11 +85,13 @@ class CaptureServers:
             turn = turn_after(question.results, question.offered)
             spoken = wires.chat(turn, body, at)
         elif path.endswith("/responses"):
-            question = self._continued(wires.responses_question(body), body, at)
+            before = body.get("previous_response_id")
+            question = self._continued(wires.responses_question(body), before, f"resp_{at}")
             turn = turn_after(question.results, question.offered)
             spoken = wires.responses(turn, body, at)
         elif path.endswith("/messages"):
-            question = wires.messages_question(body)
+            before = (body.get("thread") or {}).get("previous_message_id")
+            question = self._continued(wires.messages_question(body), before, f"msg_{at}")
             turn = turn_after(question.results, question.offered)
             spoken = wires.messages(turn, body, at)
         else:
@@ -102,17 +104,18 @@ class CaptureServers:
             Served(question=question, turn=turn, stop=spoken.stop, prefix=spoken.prefix)
         )
 
-    def _continued(self, question: Question, body: Body, at: int) -> Question:
-        """The question with what the response that it continues was asked before."""
-        before = self._results.get(body.get("previous_response_id") or "")
-        if before is not None:
+    def _continued(self, question: Question, before: str | None, answer: str) -> Question:
+        """The question with what was asked before the answer that it continues, where it does."""
+        earlier = self._asked.get(before or "")
+        if earlier is not None:
             question = replace(
                 question,
-                system=question.system or before.system,
-                task=before.task,
-                results=before.results + question.results,
+                system=question.system or earlier.system,
+                task=earlier.task,
+                results=earlier.results + question.results,
+                offered=question.offered or earlier.offered,
             )
-        self._results[f"resp_{at}"] = question
+        self._asked[answer] = question
         return question
 
     def _keep(self, asked: Asked) -> Reply:

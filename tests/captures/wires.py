@@ -184,7 +184,8 @@ def messages(turn: Turn, body: Body, at: int) -> Spoken:
     }
     whole = {**content.message(*blocks, model=body["model"]), "id": f"msg_{at}", "usage": usage}
     if body.get("stream"):
-        reply = _streamed(map(stream.encoded, stream.events(whole, usage)))
+        begun = {**whole, "usage": {**usage, "output_tokens": 1}}  # what is counted comes last
+        reply = _streamed(map(stream.encoded, stream.events(begun, usage)))
     else:
         reply = _whole(whole)
     return Spoken(reply=reply, stop=whole["stop_reason"], prefix="toolu_")

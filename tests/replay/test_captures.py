@@ -21,6 +21,8 @@ WRONG: Mapping[str, str] = {
     "google_adk_no_contents": "without contents, steps that have calls end for `end`",
     "google_adk_old_schema": ("contents in `gcp.vertex.agent.*` unread, calls belong to no step"),
     "haystack_openinference": "results and call ids in reprs unread, the failed call no error",
+    "mastra_otel": "prompts in `mastra.model_step.input` unread: task and system unknown",
+    "mlflow_otlp": "cached tokens are added to input tokens that hold them",
     "semantic_kernel_otel": (
         "log records whose body is JSON in a text unread; `FinishReason.TOOL_CALLS` unread"
     ),
