@@ -1,5 +1,5 @@
-"""Claude Code sessions: its own files, its `stream-json` output, and that output with a clock; and
-sessions exported as one document (`loglines`).
+"""Claude Code sessions: its own files, its `stream-json` output, that output with a clock, or as
+messages of the Agent SDK (`sdk`); and sessions exported as one document (`loglines`).
 
 One trace a session. No request is ever recorded, neither system prompt nor tool definitions, and a
 stream has not even the user's prompt: each call says so in its fidelity. A session's own file and
@@ -27,13 +27,14 @@ from replay.formats.claude_code import order
 from replay.formats.claude_code import session as agent_files
 from replay.formats.claude_code.lines import Line, first_text, is_line, is_noise, lines
 from replay.formats.claude_code.order import Session, apart
+from replay.formats.claude_code.sdk import as_streamed, is_sdk
 from replay.formats.claude_code.session import Agent, Times, session
 from replay.formats.common import derived_id, listed, obj, usd
 from replay.formats.source import HEAD_BYTES, Head, Source, Tally, decoded
 from replay.trace import AgentSpan, Batch, Header, Json, Level, Place, Status
 
 NAME = "claude-code"
-TITLE = "Claude Code sessions"
+TITLE = "Claude Code sessions, Claude Agent SDK messages"
 FILES = ".jsonl in ~/.claude/projects, stream-json output, .json exports"
 FIDELITY = (Level.PARTIAL,)
 LACKS = "the system prompt and the tools; in a stream, the user's prompt too"
@@ -45,7 +46,8 @@ _LONG_LINE = (rb'"sessionId"\s*:', rb'"(parentUuid|messageId)"\s*:')
 
 def sniff(head: Head) -> bool:
     """Other lines and noise may come first, and a line may be longer than the head."""
-    if head.has(_EXPORT) or any(is_line(decoded(line)) for line in head.lines()):
+    found = map(decoded, head.lines())
+    if head.has(_EXPORT) or any(is_line(each) or is_sdk(each) for each in found):
         return True
     return len(head.data) >= HEAD_BYTES and head.starts(b"{") and head.has(*_LONG_LINE)
 
@@ -81,7 +83,7 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
 
 
 def _in_file(source: Source, tally: Tally) -> dict[str, list[Line]]:
-    return _sessions(lines(source.records(tally), tally))
+    return _sessions(lines(as_streamed(source.records(tally)), tally))
 
 
 def _exported(source: Source, tally: Tally) -> dict[str, list[Line]]:
