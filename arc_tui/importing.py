@@ -145,7 +145,7 @@ def take_in(
     where what goes wrong with it is a bug.
     """
     chosen = formats.named(format) if format else None
-    named, found = _sources(paths)
+    named, found = sources_of(paths)
     reports: list[FileReport] = []
     skipped: list[str] = []
     traces = 0
@@ -260,7 +260,7 @@ def _drop_unfinished(writer: Writer) -> None:
         writer.drop(key)
 
 
-def _sources(paths: Iterable[Path]) -> tuple[list[Source], list[Source]]:
+def sources_of(paths: Iterable[Path]) -> tuple[list[Source], list[Source]]:
     """Sources that were named and sources found in named folders; parts of others left out."""
     named: list[Source] = []
     found: list[Source] = []

@@ -276,30 +276,33 @@ def literal(text: str) -> Json | None:
     return mended(value) if "\\" in text else value
 
 
-_ENUM_REPR = re.compile(r"<\w+\.\w+: ('[^'\\]*'|\d+)>")
+_MEMBER = re.compile(r"<\w+\.\w+: ('[^'\\]*'|\d+)>")
+"""A member of an enumeration as Python prints it."""
 
 
-def constructed(text: str) -> Json | None:
+def parse_repr(text: str) -> Json | None:
     """The value that Python prints as calls of constructors, `Name(field=…)`, as objects of their
     fields; a member of an enumeration is its value. None where the text is none or too large."""
-    text = _ENUM_REPR.sub(r"\1", text)
+    text = _MEMBER.sub(r"\1", text)
     if len(text) > MAX_CHARS or sum(map(STRING.sub("", text).count, "([{")) > MAX_BRACKETS:
         return None
     try:
-        return _built(ast.parse(text.strip(), mode="eval").body)
+        return _build(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
         return None
 
 
-def _built(node: ast.expr) -> Json:
+def _build(node: ast.expr) -> Json:
     """The value of an expression; raises ValueError where it is no plain data."""
-    if isinstance(node, ast.Call):
-        return {each.arg: _built(each.value) for each in node.keywords if each.arg is not None}
+    if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
+        if not ast.unparse(node.func).replace(".", "").isidentifier():
+            raise ValueError("no constructor")
+        return {each.arg: _build(each.value) for each in node.keywords if each.arg is not None}
     if isinstance(node, (ast.List, ast.Tuple)):
-        return [_built(each) for each in node.elts]
+        return [_build(each) for each in node.elts]
     if isinstance(node, ast.Dict):
         keys = [ast.literal_eval(key) if key is not None else None for key in node.keys]
-        return {str(key): _built(each) for key, each in zip(keys, node.values, strict=True)}
+        return {str(key): _build(each) for key, each in zip(keys, node.values, strict=True)}
     value = ast.literal_eval(node)
     if not _plain(value):
         raise ValueError("no plain data")

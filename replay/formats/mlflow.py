@@ -27,7 +27,7 @@ from replay.formats.genai.attributes import Known
 from replay.formats.genai.builder import Builder
 from replay.formats.genai.functions import chat_answer, chat_request, present, under_names
 from replay.formats.genai.messages import several
-from replay.formats.genai.reconcile import reconciled
+from replay.formats.genai.reconcile import reconcile
 from replay.formats.genai.records import Event, RawSpan, ended, hexadecimal, nanos, readable, usd
 from replay.formats.genai.services import (
     agent_of,
@@ -189,7 +189,7 @@ def _spans(database: Database, trace: str, path: str, tally: Tally) -> list[Know
         else:
             found[made.id] = made
     tally.counts["spans"] += len(found)
-    return reconciled(found.values())
+    return reconcile(found.values())
 
 
 def _pairs(database: Database, table: str, trace: str) -> dict[str, str]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from replay import digests
 from replay.formats.genai.builder import Builder
-from replay.formats.genai.reconcile import reconciled
+from replay.formats.genai.reconcile import reconcile
 from replay.formats.genai.records import RawSpan, flat
 from replay.formats.source import Tally
 from replay.messages import observed
@@ -200,7 +200,7 @@ def run(pick: Callable[[list[Any]], tuple[list[Any], list[bool]]]) -> list[RawSp
 
 def summary(raws: list[RawSpan]) -> list[object]:
     """What the steps of a trace are: their digests, figures and calls."""
-    spans = Builder(reconciled(raws), Tally()).spans()
+    spans = Builder(reconcile(raws), Tally()).spans()
     by_id: dict[str, AnySpan] = {span.id: span for span in spans}
     steps = plan(nodes_of(spans))
     found: list[object] = [len(steps.loose)]
@@ -270,7 +270,7 @@ def without_figures(given: Attributes) -> Attributes:
 
 
 def made_of(*raws: RawSpan) -> list[AnySpan]:
-    return list(Builder(reconciled(raws), Tally()).spans())
+    return list(Builder(reconcile(raws), Tally()).spans())
 
 
 def model(name: str, parent: str | None, start: int, **more: Any) -> RawSpan:

@@ -50,6 +50,7 @@ from replay.trace import Json, Level
     "--task-from", help="Take the task from the path: a regular expression with named groups."
 )
 @click.option("--replace", is_flag=True, help="On a conflict, replace the stored recording.")
+@click.option("--check", is_flag=True, help="Show what is found in each file; import nothing.")
 @click.option("--unknown", is_flag=True, help="List unknown fields.")
 @click.option("-v", "--verbose", is_flag=True, help="Print each file and each problem.")
 @click.option("--follow", is_flag=True, help="Keep reading as the files grow, until ctrl-c.")
@@ -61,6 +62,7 @@ def import_(
     format_: str | None,
     task_from: str | None,
     replace: bool,
+    check: bool,
     unknown: bool,
     verbose: bool,
     follow: bool,
@@ -76,6 +78,15 @@ def import_(
         return 0
     if not paths:
         raise click.UsageError("No PATHS given. Try: arc import --list-formats")
+    if check:
+        if follow or unknown or replace:
+            raise click.UsageError(
+                "--check imports nothing; leave out --follow, --unknown, --replace"
+            )
+        from arc_tui.features.imports import checking
+
+        checks = checking.check(paths, format_, task_from)
+        return checking.print_checks(checks, console(), console(err=True), as_json=as_json)
     if follow:
         if as_json or unknown or Path("-") in paths:
             raise click.UsageError(

@@ -190,12 +190,12 @@ class _SpanBuilder:
             self._tally.counts[kind or "item without a type"] += 1
         if kind in _SPOKEN:
             if done:
-                self._said(event, _SPOKEN[kind])
+                self._add_text(event, _SPOKEN[kind])
         elif kind == _PLAN:
             self._planned(event, name)
         elif kind in _CALLS:
             if name not in self._ids:
-                self._asked(event, name, _call(event.item))
+                self._add_call(event, name, _call(event.item))
             if done:
                 self._heard = True
                 self._results.append((event, self._ids[name]))
@@ -209,7 +209,7 @@ class _SpanBuilder:
         else:
             self._tally.unknown[kind or "item without a type"] += 1
 
-    def _said(self, event: _Event, field: str) -> None:
+    def _add_text(self, event: _Event, field: str) -> None:
         if self._body.get("tool_calls"):
             self._close()
         self._begin(event)
@@ -222,11 +222,11 @@ class _SpanBuilder:
         if self._plans.get(name) == items:
             return
         self._plans[name] = items
-        call_id = self._asked(event, f"{name} {event.place.line}", (_PLAN, {"items": items}))
+        call_id = self._add_call(event, f"{name} {event.place.line}", (_PLAN, {"items": items}))
         self._fine.add(call_id)
         self._heard = True
 
-    def _asked(self, event: _Event, name: str, call: tuple[str, Json]) -> str:
+    def _add_call(self, event: _Event, name: str, call: tuple[str, Json]) -> str:
         if self._heard:
             self._close()
         self._begin(event)

@@ -32,7 +32,7 @@ from replay.formats.genai.attributes import (
 )
 from replay.formats.genai.calls import Before, Conversations, talk
 from replay.formats.genai.messages import answer_written, calls_written, words
-from replay.formats.genai.reconcile import spelled
+from replay.formats.genai.reconcile import tool_key
 from replay.formats.genai.records import RawSpan, grown, parsed
 from replay.formats.source import Tally
 from replay.messages import Call, calls, parse_arguments, results, text
@@ -121,7 +121,7 @@ class Pairs:
         """
         known = self._called(thread, call_id) if call_id is not None else []
         found = next((each for each in known if each.slot is None), None)
-        found = found or self._alike(name, arguments) or self._named(thread, name)
+        found = found or self._alike(name, arguments) or self._by_name_alone(thread, name)
         if found is not None:
             found.slot = slot
         return found
@@ -134,14 +134,14 @@ class Pairs:
         same = [each for each in self._open(name) if _alike(each.call.arguments, arguments)]
         return next((each for each in same if each.asker is same[-1].asker), None)
 
-    def _named(self, thread: str, name: str) -> PendingCall | None:
+    def _by_name_alone(self, thread: str, name: str) -> PendingCall | None:
         askers = (self.latest.get(thread), self._last)
         found = self._open(name)
         return next((each for asker in askers for each in found if each.asker is asker), None)
 
     def _open(self, name: str) -> list[PendingCall]:
         """The calls of a tool that no span ran yet, in the order they were asked for."""
-        key = spelled(name)
+        key = tool_key(name)
         found = [each for each in self._by_name.get(key, ()) if each.slot is None]
         if key in self._by_name:
             self._by_name[key] = found
@@ -161,7 +161,7 @@ class Pairs:
     def _want(self, thread: str, asker: ModelCall, call: Call) -> None:
         wanted = PendingCall(asker=asker, call=call)
         self.wanted.append(wanted)
-        self._by_name.setdefault(spelled(call.name), []).append(wanted)
+        self._by_name.setdefault(tool_key(call.name), []).append(wanted)
         if call.id is not None:
             for key in ((thread, call.id), (None, call.id)):
                 self._by_id.setdefault(key, []).append(wanted)
@@ -349,7 +349,7 @@ class Builder:
         message = latest.response.message if latest is not None else None
         if message is None or calls(message):
             return None
-        return latest if f"_{spelled(name)}_" in f"_{spelled(text(message))}_" else None
+        return latest if f"_{tool_key(name)}_" in f"_{tool_key(text(message))}_" else None
 
 
 def _go_on(made: list[ModelCall]) -> bool:

@@ -30,16 +30,16 @@ _GROUP = re.compile(r"\(.*\)")
 """A name in parentheses is a framework's word for several tools that ran together."""
 
 
-def reconciled(raws: Iterable[RawSpan]) -> list[Known]:
+def reconcile(raws: Iterable[RawSpan]) -> list[Known]:
     """The spans of a trace, those that tell of a call that another one tells of marked as such.
     The spans given may be changed."""
     found = _with_tools([in_conventions(raw) for raw in raws])
-    return _Trace(found).reconciled()
+    return _Trace(found).reconcile()
 
 
 def _with_tools(found: list[Known]) -> list[Known]:
     """A span of no kind of its own that bears the name of a tool that a model called is one."""
-    named = {call.name for each in found if each.kind is Kind.MODEL for call in _called(each.raw)}
+    named = {call.name for each in found if each.kind is Kind.MODEL for call in _calls_in(each.raw)}
     return [_as_tool(each) if _bears(each, named) else each for each in found]
 
 
@@ -53,7 +53,7 @@ def _as_tool(span: Known) -> Known:
     return known_of(span.raw)
 
 
-def _called(raw: RawSpan) -> list[Any]:
+def _calls_in(raw: RawSpan) -> list[Any]:
     """The calls in a model's answer."""
     bodies = several(listed(raw.attributes.get(attributes.OUTPUT)), "assistant")
     return [call for body in bodies for call in calls(message_of(body))]
@@ -66,7 +66,7 @@ class _Trace:
         self._spans = {each.raw.id: each for each in found}
         self._group_of: dict[str, list[Known]] = {}
 
-    def reconciled(self) -> list[Known]:
+    def reconcile(self) -> list[Known]:
         for kind in (Kind.MODEL, Kind.TOOL):
             self._without_helpers(kind)
             within = self._within(kind)
@@ -199,7 +199,7 @@ class _Trace:
     def _keep_one(self, group: list[Known]) -> None:
         best = max(group, key=_worth)
         others = sorted((each for each in group if each is not best), key=_worth, reverse=True)
-        self._put(_filled(best, others))
+        self._put(_fill(best, others))
         for each in others:
             self._put(each._replace(same_as=best.raw.id))
 
@@ -214,11 +214,11 @@ def _is_silent(span: Known) -> bool:
 
 def _same_tool(one: Known, other: Known) -> bool:
     """May two spans, one in the other, be of one tool? Frameworks spell a tool's name their way."""
-    names = [spelled(each.word(attributes.TOOL) or each.raw.name) for each in (one, other)]
+    names = [tool_key(each.word(attributes.TOOL) or each.raw.name) for each in (one, other)]
     return names[0].endswith(names[1]) or names[1].endswith(names[0])
 
 
-def spelled(name: str) -> str:
+def tool_key(name: str) -> str:
     """A tool's name without what frameworks change in it: case, blanks, punctuation."""
     return re.sub(r"[^a-z0-9]+", "_", name.removeprefix("execute_tool ").lower()).strip("_")
 
@@ -270,7 +270,7 @@ _ASKED = re.compile(r"gen_ai\.(input|system|prompt)|llm\.input_messages|input\.|
 _ANSWERED = re.compile(r"gen_ai\.(output|completion)|llm\.output_messages|output\.|ai\.response")
 
 
-def _filled(best: Known, others: list[Known]) -> Known:
+def _fill(best: Known, others: list[Known]) -> Known:
     """The span that is kept, with what it leaves out and another one says: figures, ids, settings;
     one side of the conversation only where it says nothing of that side."""
     raw = best.raw

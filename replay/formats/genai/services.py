@@ -18,7 +18,7 @@ from replay.formats.chat import cut, user_label
 from replay.formats.genai.builder import Builder, count_spans
 from replay.formats.genai.functions import request_of
 from replay.formats.genai.messages import several
-from replay.formats.genai.reconcile import reconciled
+from replay.formats.genai.reconcile import reconcile
 from replay.formats.genai.records import RawSpan
 from replay.formats.source import Source, Tally, decode
 from replay.trace import AgentSpan, AnySpan, Json, ModelCall
@@ -123,7 +123,7 @@ def spans(raws: Iterable[RawSpan], tally: Tally) -> tuple[AnySpan, ...]:
     for raw in raws:
         if by_id.setdefault(raw.id, raw) is not raw:
             tally.problem(f"span {raw.id}", "occurs twice in the file; read once")
-    found = reconciled(by_id.values())
+    found = reconcile(by_id.values())
     made = Builder(found, tally).spans()
     tally.counts["traces"] += 1
     tally.counts["spans"] += len(found)

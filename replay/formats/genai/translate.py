@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from replay.formats.common import constructed, known, listed, obj, word
+from replay.formats.common import known, listed, obj, parse_repr, word
 from replay.formats.genai import attributes
 from replay.formats.genai.attributes import Kind, Known, known_of
 from replay.formats.genai.functions import (
@@ -138,12 +138,12 @@ def _figures(span: Known, outputs: Json) -> dict[str, Json]:
     given = span.raw.attributes
     told = _service_counts(given)
     if told is None and not _counts(span):
-        told = max(usage_of(outputs), usage_of(_printed(outputs)), key=len)
+        told = max(usage_of(outputs), usage_of(_parse_raw(outputs)), key=len)
     total = span.of(attributes.USAGE_IN)
     same = told is not None and total in (None, told.get("gen_ai.usage.input_tokens"))
     costs = {"costDetails": given.get("langfuse.observation.cost_details")}
     cost = usd(obj(readable(given.get("mlflow.llm.cost"))).get("total_cost")) or service_cost(costs)
-    why = _why(_printed(outputs)) if span.of(attributes.STOP) is None else None
+    why = _why(_parse_raw(outputs)) if span.of(attributes.STOP) is None else None
     return {
         **(told if told is not None and same else {}),
         **present(**{"gen_ai.usage.cost": cost or None}),
@@ -162,10 +162,10 @@ def _service_counts(given: dict[str, Any]) -> dict[str, Json] | None:
 _LANGSMITH_USAGE = "langsmith.metadata.usage_metadata"
 
 
-def _printed(outputs: Json) -> Json:
+def _parse_raw(outputs: Json) -> Json:
     """The response that a framework keeps as Python prints it."""
     text = obj(outputs).get("raw")
-    return constructed(text) if isinstance(text, str) else text
+    return parse_repr(text) if isinstance(text, str) else text
 
 
 def _why(response: Json) -> str | None:

@@ -50,10 +50,10 @@ def figures(usage: Json) -> dict[str, Json]:
     if beside and total is not None:
         total += (read or 0) + (write or 0)
     reasoning = _first(writing, ("reasoning_tokens", "reasoning"))
-    return counted(total, out, read=read, write=write, reasoning=reasoning)
+    return as_counts(total, out, read=read, write=write, reasoning=reasoning)
 
 
-def counted(
+def as_counts(
     total: int | None,
     out: int | None,
     *,
@@ -119,7 +119,7 @@ def service_counts(row: dict[str, Any]) -> dict[str, Json]:
     if whole is None or whole != (total_in or 0) + (total_out or 0):
         total_in = total_in + beside_in if total_in is not None else beside_in or None
         total_out = total_out + beside_out if total_out is not None else beside_out or None
-    return counted(
+    return as_counts(
         total_in,
         total_out,
         read=_sum_of(details, "cache", without=("creation", "write")),

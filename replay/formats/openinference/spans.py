@@ -16,7 +16,7 @@ from replay.formats.chat import user_label
 from replay.formats.common import count, known, listed, ns, obj, word
 from replay.formats.genai.builder import Builder
 from replay.formats.genai.logs import annotation
-from replay.formats.genai.reconcile import reconciled
+from replay.formats.genai.reconcile import reconcile
 from replay.formats.genai.records import Event, Raw, RawSpan, flat, parsed
 from replay.formats.source import Tally
 from replay.trace import AgentSpan, AnySpan, Batch, Header, Json, ModelCall, SourceScore, Status
@@ -303,7 +303,7 @@ def kind_of(raw: Raw) -> str:
 def trace_batch(name: str, found: list[Raw], path: str, tally: Tally) -> Batch:
     """The one batch of a trace, from all its spans; `path` is where they were read."""
     tally.counts["traces"] += 1
-    spans = Builder(reconciled(map(_span, _once(found, tally))), tally).spans()
+    spans = Builder(reconcile(map(_span, _once(found, tally))), tally).spans()
     row = _row(found)
     agent = next((span.name for span in spans if isinstance(span, AgentSpan)), None)
     header = Header(

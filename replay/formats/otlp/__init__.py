@@ -18,7 +18,7 @@ from replay.formats.genai.attributes import Kind, Known
 from replay.formats.genai.builder import Builder, count_spans
 from replay.formats.genai.logs import scores
 from replay.formats.genai.messages import several
-from replay.formats.genai.reconcile import reconciled
+from replay.formats.genai.reconcile import reconcile
 from replay.formats.genai.records import Held, Log, RawSpan, Record, parsed
 from replay.formats.otlp import exports, protobuf
 from replay.formats.otlp.exports import Ends, by_line, exported
@@ -132,7 +132,7 @@ def batch_of(
     agent is in it."""
     tally.counts["spans"] += len(given)
     raws = _joined(name, _once(given, tally), told)
-    found = reconciled(raws)
+    found = reconcile(raws)
     if not any(span.kind in _TELLING for span in found):
         tally.counts["traces_of_no_agent"] += bool(raws)
         return None
