@@ -121,6 +121,22 @@ def test_every_command_that_is_shown_exists_with_its_options(page: Path) -> None
         assert options - known - {"--db", "--help", "-h", "--version"} == set(), words
 
 
+PYTHON = re.compile(r"^```python\n(.*?)^```$", re.S | re.M)
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if PYTHON.search(p.read_text())], ids=name)
+def test_python_that_is_shown_compiles(page: Path) -> None:
+    for block in PYTHON.findall(page.read_text()):
+        compile(block, name(page), "exec")
+
+
+def test_every_source_page_has_a_command_that_is_run() -> None:
+    """On a real file of the source, or where none is at hand, on the one that its tests write."""
+    for page in (DOCS / "sources").glob("*.md"):
+        if page.stem not in ("index", "record"):
+            assert "\n```console\n$ arc import " in page.read_text(), page.name
+
+
 def test_every_page_is_in_the_contents() -> None:
     listed = set(re.findall(r'"([\w/-]+\.md)"', (ROOT / ".zensical.toml").read_text()))
     assert listed == {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}

@@ -7,7 +7,8 @@ than 0 states it: `(exit code 1)`. A ```toml block that begins with `# NAME` is 
 commands belong into ```sh blocks, which are not run.
 
 `<!-- files: NAME = PATH; NAME = PATH -->` puts files or folders beside the commands: of the
-fixtures, or real ones that are not ours. Where those are absent, the page stays as it is.
+fixtures, or real ones that are not ours; `seed/FORMAT` is the small run of a format that tests
+write themselves. Where real ones are absent, the page stays as it is.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import re
 import shlex
 import tempfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from arc_tui.places import fixtures
@@ -38,9 +40,24 @@ def files(text: str) -> dict[str, Path]:
 
 
 def _lying(path: str) -> Path:
-    """Where a file of the fixtures lies, also in a wheel, or a real one beside the checkout."""
+    """Where a file of the fixtures lies, also in a wheel, or a real one beside the checkout, or one
+    that is written for it."""
     first, _, rest = path.partition("/")
+    if first == "seed":
+        return _seed(rest)
     return fixtures() / rest if first == "fixtures" else DATA / path
+
+
+_written = tempfile.TemporaryDirectory(prefix="arc-docs-seeds-")
+
+
+@cache
+def _seed(name: str) -> Path:
+    from tests.hostile import SEEDS, written  # the tests of every format
+
+    path = Path(_written.name) / name
+    path.write_bytes(written(SEEDS[name]()))
+    return path
 
 
 def played(text: str) -> str:
