@@ -76,6 +76,9 @@ def _tau_bench() -> list[Value]:
     return [[{"task_id": 3, "trial": 0, "reward": 1.0, "info": info, "traj": chats.CHAT}]]
 
 
+CLINE = RECORDED / "cline" / "1795489038937_l4bcm" / "1795489038937_l4bcm.messages.json"
+
+
 def _recorded(name: str) -> Callable[[], list[Value]]:
     """The values of a session that an agent recorded itself."""
     text = (RECORDED / name).read_text()
@@ -88,6 +91,7 @@ SEEDS: dict[str, Callable[[], list[Value]]] = {
     "atif": lambda: [atif.HARD],
     "claude-code": _claude_code,
     "codex": lambda: codex.WHOLE,
+    "cline": lambda: [json.loads(CLINE.read_text())],
     "copilot-cli": _recorded("copilot-cli.jsonl"),
     "gemini-cli": lambda: gemini_cli.LOG,
     "opencode": lambda: [opencode.WHOLE],

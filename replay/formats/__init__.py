@@ -51,6 +51,7 @@ _MODULES = (
     "claude_code",
     "codex",
     "copilot",
+    "cline",
     "opencode",
     "openclaw",
     "anthropic_log",

@@ -48,6 +48,12 @@ TRUTHS = (
         prompt=False,
     ),
     Truth(
+        "cline/1795489038937_l4bcm/1795489038937_l4bcm.messages.json",
+        "cline",
+        "cline",
+        ("read_files", "run_commands", "read_files"),
+    ),
+    Truth(
         "copilot-cli.jsonl",
         "copilot-cli",
         "copilot-cli",
