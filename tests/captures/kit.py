@@ -16,9 +16,10 @@ from tests.captures.expected import Expected, ExpectedCall, ExpectedRun, Expecte
 from tests.captures.script import cost_usd
 from tests.captures.scripts import FRAMEWORKS, Environment, Framework
 from tests.captures.scrubbed import Scrubber
-from tests.captures.server import CaptureServers, Post, Served
+from tests.captures.server import CaptureServers, Post, ServedAnswer
 
 LONGEST_S = 300
+NOWHERE = "http://127.0.0.1:9"
 
 TRUTH = (
     "The script makes the agent fail on purpose: the refund is asked for an order that was never"
@@ -29,7 +30,7 @@ _SUFFIXES = {"application/x-protobuf": ".pb", "application/json": ".json"}
 _PACKED = {"gzip": ".gz"}
 
 
-class Ran(Struct, frozen=True, kw_only=True):
+class ToolRun(Struct, frozen=True, kw_only=True):
     """A call of a tool as the tool saw it."""
 
     name: str
@@ -63,6 +64,9 @@ def capture(chosen: Framework, where: Environment, work: Path) -> tuple[Expected
                 "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
                 "CAPTURE_CALLS": str(calls),
                 "CAPTURE_FOLDER": str(shop),
+                # What asks for anything but loopback is refused at once.
+                "HTTP_PROXY": NOWHERE,
+                "HTTPS_PROXY": NOWHERE,
                 "NO_PROXY": "127.0.0.1",
                 **chosen.env,
             },
@@ -72,13 +76,14 @@ def capture(chosen: Framework, where: Environment, work: Path) -> tuple[Expected
         )
     if said.returncode:
         raise ArcError(f"{chosen.name}: the script failed: {said.stderr.strip()[-2000:]}")
-    ran = [msgspec.json.decode(line, type=Ran) for line in calls.read_bytes().splitlines()]
+    ran = [msgspec.json.decode(line, type=ToolRun) for line in calls.read_bytes().splitlines()]
     scrub = Scrubber({str(where.folder): "/home/user/venv", str(shop): "/home/user/shop",
                       str(home): "/home/user", str(FRAMEWORKS): "/home/user/shop"})  # fmt: skip
     files = {name: scrub.file(name, body) for name, body in _files(servers.posts, shop).items()}
     if not files or not servers.served:
         raise ArcError(f"{chosen.name}: {len(servers.served)} answers, {len(files)} files")
-    return _expected(chosen, servers.served, ran, tuple(files)), files
+    expected = msgspec.json.encode(_expected(chosen, servers.served, ran, tuple(files)))
+    return msgspec.json.decode(scrub.text(expected.decode()), type=Expected), files
 
 
 def _files(posts: list[Post], shop: Path) -> dict[str, bytes]:
@@ -98,7 +103,7 @@ def _files(posts: list[Post], shop: Path) -> dict[str, bytes]:
 
 
 def _expected(
-    chosen: Framework, served: list[Served], ran: list[Ran], files: tuple[str, ...]
+    chosen: Framework, served: list[ServedAnswer], ran: list[ToolRun], files: tuple[str, ...]
 ) -> Expected:
     """The truth: what was served, and what the tools did with it."""
     left = list(ran)
@@ -133,7 +138,7 @@ def _expected(
     )
 
 
-def _step(served: Served, left: list[Ran]) -> ExpectedStep:
+def _step(served: ServedAnswer, left: list[ToolRun]) -> ExpectedStep:
     turn = served.turn
     calls = []
     for call in turn.calls:

@@ -8,6 +8,7 @@ says which turn it is, however a framework packs them into messages. Turn r take
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -25,7 +26,7 @@ PRICES = {
 """USD a million tokens as published: in, in from the cache, out."""
 
 
-class Said(Struct, frozen=True, kw_only=True):
+class ScriptedCall(Struct, frozen=True, kw_only=True):
     """One call of a turn; `id` is without what a wire puts before it."""
 
     id: str
@@ -34,10 +35,11 @@ class Said(Struct, frozen=True, kw_only=True):
 
 
 class Turn(Struct, frozen=True, kw_only=True):
-    """An answer of the model: `calls`, or the `text` that ends the run."""
+    """An answer of the model: `calls`, or the `text` that ends the run. Calls with a text stand
+    in that text."""
 
     number: int
-    calls: tuple[Said, ...] = ()
+    calls: tuple[ScriptedCall, ...] = ()
     text: str | None = None
 
     @property
@@ -58,18 +60,34 @@ TURNS = (
     Turn(
         number=0,
         calls=(
-            Said(id="0_0", name="get_order", arguments={"order_id": "1049"}),
-            Said(id="0_1", name="get_order", arguments={"order_id": "1050"}),
+            ScriptedCall(id="0_0", name="get_order", arguments={"order_id": "1049"}),
+            ScriptedCall(id="0_1", name="get_order", arguments={"order_id": "1050"}),
         ),
     ),
     Turn(
         number=1,
         calls=(
-            Said(id="1_0", name="refund_order", arguments={"order_id": "1039", "amount": 7500}),
+            ScriptedCall(
+                id="1_0", name="refund_order", arguments={"order_id": "1039", "amount": 7500}
+            ),
         ),
     ),
     Turn(number=2, text=FINAL),
 )
+
+
+def prose_turn_after(results: int, fields: Sequence[str]) -> Turn:
+    """As `turn_after`, for a program that is offered no tools and reads calls out of texts: one
+    call a turn, in the form in which DSPy asks for the `fields` of an answer."""
+    calls = [call for turn in TURNS for call in turn.calls][results : results + 1]
+    values = {"next_thought": "The next one.", "reasoning": "All is done.", "answer": FINAL}
+    if "next_tool_name" not in fields:
+        calls = []
+    for call in calls:
+        values |= {"next_tool_name": call.name, "next_tool_args": json.dumps(call.arguments)}
+    said = [f"[[ ## {name} ## ]]\n{values[name]}\n" for name in fields]
+    text = "\n".join([*said, "[[ ## completed ## ]]"])
+    return Turn(number=results, calls=tuple(calls), text=text)
 
 
 def turn_after(results: int, offered: Sequence[str]) -> Turn:

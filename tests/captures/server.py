@@ -17,14 +17,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tests.captures import wires
-from tests.captures.script import Turn, turn_after
-from tests.captures.wires import Body, Question, Spoken
+from tests.captures.script import Turn, prose_turn_after, turn_after
+from tests.captures.wires import Answer, Body, Question
 from tests.upstream import Asked, Reply, Upstream
 
 _GEMINI = re.compile(r"/models/([^/:]+):(stream)?[gG]enerateContent")
 
 
-class Served(Struct, frozen=True, kw_only=True):
+class ServedAnswer(Struct, frozen=True, kw_only=True):
     """An answer that went out, and the request it answers."""
 
     question: Question
@@ -46,7 +46,7 @@ class CaptureServers:
     """Both servers, a context manager."""
 
     def __init__(self) -> None:
-        self.served: list[Served] = []
+        self.served: list[ServedAnswer] = []
         self.posts: list[Post] = []
         self.model = Upstream(self._answer)
         self.sink = Upstream(self._keep)
@@ -83,6 +83,8 @@ class CaptureServers:
         elif path.endswith("/chat/completions"):
             question = wires.chat_question(body)
             turn = turn_after(question.results, question.offered)
+            if question.fields:
+                turn = prose_turn_after(question.results, question.fields)
             spoken = wires.chat(turn, body, at)
         elif path.endswith("/responses"):
             before = body.get("previous_response_id")
@@ -99,9 +101,9 @@ class CaptureServers:
         self._note(question, turn, spoken)
         return spoken.reply
 
-    def _note(self, question: Question, turn: Turn, spoken: Spoken) -> None:
+    def _note(self, question: Question, turn: Turn, spoken: Answer) -> None:
         self.served.append(
-            Served(question=question, turn=turn, stop=spoken.stop, prefix=spoken.prefix)
+            ServedAnswer(question=question, turn=turn, stop=spoken.stop, prefix=spoken.prefix)
         )
 
     def _continued(self, question: Question, before: str | None, answer: str) -> Question:

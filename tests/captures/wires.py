@@ -6,6 +6,7 @@ Streams end as the services end them: a chat that did not ask for its usage gets
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -21,16 +22,17 @@ Body = dict[str, Any]
 
 class Question(Struct, frozen=True, kw_only=True):
     """What a request says: its first user's words, how many results of tools it holds, and the
-    names of the tools on offer."""
+    names of the tools on offer; `fields` are those that DSPy asks for in a text."""
 
     model: str
     system: str | None
     task: str | None
     results: int
     offered: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
 
 
-class Spoken(Struct, frozen=True, kw_only=True):
+class Answer(Struct, frozen=True, kw_only=True):
     """An answer and its word for why it ends, None where the wire has none."""
 
     reply: Reply
@@ -44,6 +46,8 @@ class Spoken(Struct, frozen=True, kw_only=True):
 
 def chat_question(body: Body) -> Question:
     messages = body["messages"]
+    if "[[ ## completed ## ]]" in str(messages[0]["content"]):
+        return _prose_question(body)
     return Question(
         model=body["model"],
         system=_first(messages, "system", "developer"),
@@ -53,9 +57,23 @@ def chat_question(body: Body) -> Question:
     )
 
 
-def chat(turn: Turn, body: Body, at: int) -> Spoken:
+def _prose_question(body: Body) -> Question:
+    """DSPy's: the last message names the fields that it wants, and holds what tools returned."""
+    said = str(body["messages"][-1]["content"])
+    wanted = said.rpartition("starting with the field")[2]
+    return Question(
+        model=body["model"],
+        system=_first(body["messages"], "system"),
+        task=_first(body["messages"], "user"),
+        results=said.count("[[ ## observation_"),
+        fields=tuple(re.findall(r"`\[\[ ## (?!completed)(\w+) ## \]\]`", wanted)),
+    )
+
+
+def chat(turn: Turn, body: Body, at: int) -> Answer:
     message: Body = {"role": "assistant", "content": turn.text, "refusal": None}
-    if turn.calls:
+    called = turn.text is None
+    if called:
         message["tool_calls"] = [
             {
                 "id": f"call_{call.id}",
@@ -64,13 +82,14 @@ def chat(turn: Turn, body: Body, at: int) -> Spoken:
             }
             for call in turn.calls
         ]
-    why = "tool_calls" if turn.calls else "stop"
+    why = "tool_calls" if called else "stop"
     usage = {
         "prompt_tokens": turn.input_tokens,
         "completion_tokens": turn.output_tokens,
         "total_tokens": turn.input_tokens + turn.output_tokens,
         "prompt_tokens_details": {"cached_tokens": turn.cache_read_tokens},
     }
+    prefix = "call_" if called else None
     outer = {
         "id": f"chatcmpl-{at}",
         "object": "chat.completion",
@@ -80,10 +99,10 @@ def chat(turn: Turn, body: Body, at: int) -> Spoken:
     if body.get("stream"):
         wanted = (body.get("stream_options") or {}).get("include_usage")
         pieces = openai_api.chunks(outer, message, why, usage if wanted else None)
-        return Spoken(reply=_streamed(pieces), stop=why, prefix="call_")
+        return Answer(reply=_streamed(pieces), stop=why, prefix=prefix)
     choice = {"index": 0, "message": message, "finish_reason": why, "logprobs": None}
-    return Spoken(
-        reply=_whole({**outer, "choices": [choice], "usage": usage}), stop=why, prefix="call_"
+    return Answer(
+        reply=_whole({**outer, "choices": [choice], "usage": usage}), stop=why, prefix=prefix
     )
 
 
@@ -102,7 +121,7 @@ def responses_question(body: Body) -> Question:
     )
 
 
-def responses(turn: Turn, body: Body, at: int) -> Spoken:
+def responses(turn: Turn, body: Body, at: int) -> Answer:
     output: list[Body] = [
         {
             "type": "function_call",
@@ -148,7 +167,7 @@ def responses(turn: Turn, body: Body, at: int) -> Spoken:
         },
     }
     reply = _streamed(openai_api.events(whole)) if body.get("stream") else _whole(whole)
-    return Spoken(reply=reply, stop=None, prefix="call_")
+    return Answer(reply=reply, stop=None, prefix="call_")
 
 
 # --- Anthropic Messages
@@ -169,7 +188,7 @@ def messages_question(body: Body) -> Question:
     )
 
 
-def messages(turn: Turn, body: Body, at: int) -> Spoken:
+def messages(turn: Turn, body: Body, at: int) -> Answer:
     blocks = [
         {**content.tool_use(call.name, **call.arguments), "id": f"toolu_{call.id}"}
         for call in turn.calls
@@ -188,7 +207,7 @@ def messages(turn: Turn, body: Body, at: int) -> Spoken:
         reply = _streamed(map(stream.encoded, stream.events(begun, usage)))
     else:
         reply = _whole(whole)
-    return Spoken(reply=reply, stop=whole["stop_reason"], prefix="toolu_")
+    return Answer(reply=reply, stop=whole["stop_reason"], prefix="toolu_")
 
 
 # --- Gemini
@@ -212,7 +231,7 @@ def gemini_question(body: Body, model: str) -> Question:
     )
 
 
-def gemini(turn: Turn, model: str, at: int, *, streamed: bool) -> Spoken:
+def gemini(turn: Turn, model: str, at: int, *, streamed: bool) -> Answer:
     parts: list[Body] = [
         {"functionCall": {"name": call.name, "args": call.arguments}} for call in turn.calls
     ]
@@ -236,7 +255,7 @@ def gemini(turn: Turn, model: str, at: int, *, streamed: bool) -> Spoken:
         if streamed
         else _whole(whole)
     )
-    return Spoken(reply=reply, stop="STOP", prefix=None)
+    return Answer(reply=reply, stop="STOP", prefix=None)
 
 
 # --- pieces

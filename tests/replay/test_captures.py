@@ -18,6 +18,9 @@ OURS = Path(__file__).resolve().parents[2] / "fixtures" / "captures"
 WRONG: Mapping[str, str] = {
     "autogen_otel": "the trace of `create_agent`, which has no step, is a second run",
     "codex_unsupported_tool": "calls that the harness refused are no errors",
+    "dspy_openinference": (
+        "the task is taken for `[[ ## task ## ]]`, the tool for `get_order.__call__`"
+    ),
     "google_adk_no_contents": "without contents, steps that have calls end for `end`",
     "google_adk_old_schema": ("contents in `gcp.vertex.agent.*` unread, calls belong to no step"),
     "haystack_openinference": "results and call ids in reprs unread, the failed call no error",

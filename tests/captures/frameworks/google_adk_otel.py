@@ -3,7 +3,7 @@
 # /// script
 # dependencies = [
 #   "google-adk==2.13.0",
-#   "opentelemetry-exporter-otlp-proto-http==1.45.2",
+#   "opentelemetry-exporter-otlp-proto-http==1.44.0",
 # ]
 # [tool.capture.google_adk_otel]
 # [tool.capture.google_adk_otel.env]

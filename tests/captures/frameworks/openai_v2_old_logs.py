@@ -4,7 +4,7 @@
 # dependencies = [
 #   "openai==2.54.0",
 #   "opentelemetry-instrumentation-openai-v2==2.2b0",
-#   "wrapt<2",
+#   "wrapt==1.17.3",
 #   "opentelemetry-exporter-otlp-proto-http==1.45.2",
 # ]
 # [tool.capture.openai_v2_old_logs]
