@@ -412,7 +412,8 @@ def print_line(out: Console, words: str, style: str = "") -> None:
 def print_table(out: Console, columns: Sequence[str], rows: Sequence[Sequence[Text | str]]) -> None:
     """Rows under a dim head, each column as wide as its widest cell.
 
-    On a terminal the widest columns are cut until a row fits the line; a pipe gets all of it.
+    On a terminal the widest columns are cut until a row fits the line, but no id, which is there to
+    be copied; a pipe gets all of it.
     """
     texts = [list(columns), *([_plain(cell) for cell in row] for row in rows)]
     widths = [max(map(cell_len, column)) for column in zip(*texts, strict=True)]
@@ -421,7 +422,8 @@ def print_table(out: Console, columns: Sequence[str], rows: Sequence[Sequence[Te
             line = _GAP.join(map(set_cell_size, text, widths)).rstrip()
             out.file.write(plain(line) + "\n")
         return
-    widths = fit_widths(widths, out.width - len(_GAP) * (len(widths) - 1))
+    ids = {at for at, name in enumerate(columns) if name == "id"}
+    widths = fit_widths(widths, out.width - len(_GAP) * (len(widths) - 1), whole=ids)
     for row in [[Text(name, "dim") for name in columns], *rows]:
         shown_line = Text()
         for cell, width in zip(row, widths, strict=True):
@@ -478,11 +480,15 @@ def print_tables(out: Console, found: Iterable[Table]) -> None:
             out.print(Text(format.one_line(note), "dim"), soft_wrap=True)
 
 
-def fit_widths(widths: Sequence[int], room: int) -> list[int]:
-    """The widths, the widest made smaller until all fit the room (none under four)."""
+def fit_widths(widths: Sequence[int], room: int, whole: Collection[int] = ()) -> list[int]:
+    """The widths, the widest made smaller until all fit the room: none under four, none at the
+    places of `whole`."""
     cut = list(widths)
-    while sum(cut) > room and max(cut) > _LEAST:
-        widest = cut.index(max(cut))
+    places = [at for at in range(len(cut)) if at not in whole]
+    while sum(cut) > room:
+        widest = max(places, key=cut.__getitem__, default=None)
+        if widest is None or cut[widest] <= _LEAST:
+            break
         cut[widest] -= 1
     return cut
 

@@ -18,7 +18,7 @@ from replay.models.demo import Demo
 from taxonomy.judgements.schema import open_ledger
 from tests.messages_api import MessagesApi
 from tests.replay.test_formats import CHAT
-from tests.spoken import command_at, every_command, installed, spoken
+from tests.spoken import command_at, every_command, installed, on_a_terminal, spoken
 
 TOUR = "shop-many-wishes-v5-0"
 RUNS = (TOUR, "shop-many-wishes-v8-0", "shop-warranty-v3-0", "shop-stock-v4-0", "shop-compare-v8-0")
@@ -66,6 +66,14 @@ def test_ls_lists_runs_with_what_looks_wrong(db: Path) -> None:
     )
     assert head[0] == "id"
     assert {line[head.index("outcome")] for line in lines} == {"failed"}
+
+
+def test_an_id_is_whole_in_a_narrow_terminal(db: Path, tmp_path: Path) -> None:
+    words = ("--db", str(db), "ls")
+    said = on_a_terminal(*words, cwd=tmp_path, COLUMNS="40", TERM="xterm", NO_COLOR="1")
+    ids = {row["trace"][:8] for row in as_json(db, "ls")}
+    assert all(each in said.out for each in ids)
+    assert "…" in said.out
 
 
 def test_show_prints_the_tree_and_a_step_in_full(db: Path) -> None:
