@@ -18,6 +18,7 @@ from tests.replay import test_atif as atif
 from tests.replay import test_codex as codex
 from tests.replay import test_formats as chats
 from tests.replay import test_gemini_cli as gemini_cli
+from tests.replay import test_goose as goose
 from tests.replay import test_langfuse as langfuse
 from tests.replay import test_langsmith as langsmith
 from tests.replay import test_mini_swe_agent as mini_swe_agent
@@ -94,6 +95,7 @@ SEEDS: dict[str, Callable[[], list[Value]]] = {
     "cline": lambda: [json.loads(CLINE.read_text())],
     "copilot-cli": _recorded("copilot-cli.jsonl"),
     "gemini-cli": lambda: gemini_cli.LOG,
+    "goose": lambda: [goose.ABOUT, *goose.TALK],
     "opencode": lambda: [opencode.WHOLE],
     "openclaw": lambda: openclaw.CHAT,
     "anthropic": talk,

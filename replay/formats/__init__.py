@@ -52,6 +52,7 @@ _MODULES = (
     "codex",
     "copilot",
     "cline",
+    "goose",
     "opencode",
     "openclaw",
     "anthropic_log",

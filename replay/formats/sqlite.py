@@ -1,9 +1,9 @@
 """SQLite files that other tools keep their runs in, read where they lie: Phoenix's `phoenix.db`,
-MLflow's `mlflow.db`, the `logs.db` of `llm`.
+MLflow's `mlflow.db`, the `logs.db` of `llm`, goose's `sessions.db`.
 
 The file is opened read-only (`database`); whose it is, its tables say; one module a tool reads its
-traces (`openinference.tables`, `mlflow`, `llm_logs`). A trace is the same one, under the same id,
-as in the tool's own export.
+traces (`openinference.tables`, `mlflow`, `llm_logs`, `goose`). A trace is the same one, under the
+same id, as in the tool's own export.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from collections.abc import Collection, Iterator
 from typing import Protocol
 
 from replay.errors import BadTrace
-from replay.formats import llm_logs, mlflow
+from replay.formats import goose, llm_logs, mlflow
 from replay.formats.database import MAGIC, Database, opened, tables
 from replay.formats.openinference import tables as phoenix
 from replay.formats.source import Head, Source, Tally, plain_file
 from replay.trace import Batch, Level
 
 NAME = "sqlite"
-TITLE = "SQLite files of Phoenix, MLflow and llm"
-FILES = "phoenix.db, mlflow.db, logs.db"
+TITLE = "SQLite files of Phoenix, MLflow, llm and goose"
+FILES = "phoenix.db, mlflow.db, logs.db, sessions.db"
 FIDELITY = (Level.EXACT, Level.REBUILT, Level.PARTIAL, Level.NONE)
 LACKS = "whatever the tool's own export leaves out"
-VERIFIED = "real files"
+VERIFIED = "real files; for goose, its source code"
 
 _SHOWN = 8
 
@@ -36,7 +36,7 @@ class _Tool(Protocol):
     def traces(self, database: Database, path: str, tally: Tally) -> Iterator[Batch]: ...
 
 
-_TOOLS: tuple[_Tool, ...] = (phoenix, mlflow, llm_logs)
+_TOOLS: tuple[_Tool, ...] = (phoenix, mlflow, llm_logs, goose)
 
 
 def sniff(head: Head) -> bool:
