@@ -94,7 +94,7 @@ CLASSES: tuple[ClassEntry, ...] = (
     ClassEntry(
         name=FailureClass.LOOP,
         key="l",
-        definition="the same call or A→B→A, 3 times or more, nothing new",
+        definition="a call or A→B→A 3 times or more, nothing new",
         signature="near-identical calls with the same results",
         cause="no new information enters between attempts",
         fix="detect it at run time and tell the model it tried this already",
