@@ -14,6 +14,7 @@ from typing import Any
 
 from replay.formats import arc
 from tests.replay import otlp_case as otlp
+from tests.replay import test_amazon_q as amazon_q
 from tests.replay import test_atif as atif
 from tests.replay import test_codex as codex
 from tests.replay import test_formats as chats
@@ -96,6 +97,7 @@ SEEDS: dict[str, Callable[[], list[Value]]] = {
     "copilot-cli": _recorded("copilot-cli.jsonl"),
     "gemini-cli": lambda: gemini_cli.LOG,
     "goose": lambda: [goose.ABOUT, *goose.TALK],
+    "amazon-q": lambda: [amazon_q.CONVERSATION],
     "opencode": lambda: [opencode.WHOLE],
     "openclaw": lambda: openclaw.CHAT,
     "anthropic": talk,

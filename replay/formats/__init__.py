@@ -53,6 +53,7 @@ _MODULES = (
     "copilot",
     "cline",
     "goose",
+    "amazon_q",
     "opencode",
     "openclaw",
     "anthropic_log",
