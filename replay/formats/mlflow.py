@@ -38,6 +38,7 @@ from replay.formats.genai.services import (
     title_of,
     values,
 )
+from replay.formats.genai.usage import mlflow_counts
 from replay.formats.source import Head, Source, Tally, decoded_text
 from replay.trace import (
     AgentSpan,
@@ -374,15 +375,10 @@ def _decoded(value: Json) -> Json:
 
 
 def _figures(given: dict[str, Json]) -> dict[str, Json]:
-    usage = obj(given.get("mlflow.chat.tokenUsage"))
-    return present(
+    return mlflow_counts(given.get("mlflow.chat.tokenUsage")) | present(
         **{
             "gen_ai.request.model": word(given.get("mlflow.llm.model")),
             "gen_ai.provider.name": word(given.get("mlflow.llm.provider")),
-            "gen_ai.usage.input_tokens": usage.get("input_tokens"),
-            "gen_ai.usage.output_tokens": usage.get("output_tokens"),
-            "gen_ai.usage.cache_read.input_tokens": usage.get("cache_read_input_tokens"),
-            "gen_ai.usage.cache_write.input_tokens": usage.get("cache_creation_input_tokens"),
             "gen_ai.usage.cost": obj(given.get("mlflow.llm.cost")).get("total_cost"),
         }
     )

@@ -64,9 +64,9 @@ REASONING = Thing(
 )  # fmt: skip
 COST = Thing("gen_ai.usage.cost", "llm.cost.total", "cost_usd")
 STOP = Thing(
-    "gen_ai.response.finish_reasons", "anthropic.message.stop_reason",
-    "gen_ai.completion.0.finish_reason", "gen_ai.finishReason", "llm.finish_reason",
-    "ai.response.finishReason", "stop_reason",
+    "gen_ai.response.finish_reasons", "gen_ai.response.finish_reason",
+    "anthropic.message.stop_reason", "gen_ai.completion.0.finish_reason",
+    "gen_ai.finishReason", "llm.finish_reason", "ai.response.finishReason", "stop_reason",
 )  # fmt: skip
 TOOLS = Thing("gen_ai.tool.definitions", "ai.prompt.tools", "mlflow.chat.tools")
 TOOL = Thing(
@@ -75,20 +75,25 @@ TOOL = Thing(
 CALL = Thing("gen_ai.tool.call.id", "tool.id", "ai.toolCall.id", "tool_use_id")
 ARGUMENTS = Thing(
     "gen_ai.tool.call.arguments", "tool_arguments", "ai.toolCall.args", "input.value",
-    "traceloop.entity.input", "langfuse.observation.input", "mlflow.spanInputs", "tool_input",
+    "traceloop.entity.input", "langfuse.observation.input", "mlflow.spanInputs",
+    "mastra.tool_call.input", "mastra.mcp_tool_call.input", "gcp.vertex.agent.tool_call_args",
+    "tool_input",
 )  # fmt: skip
 RESULT = Thing(
     "gen_ai.tool.call.result", "tool_response", "anthropic.tool_result.content",
     "ai.toolCall.result", "output.value", "traceloop.entity.output", "langfuse.observation.output",
-    "mlflow.spanOutputs",
+    "mlflow.spanOutputs", "mastra.tool_call.output", "mastra.mcp_tool_call.output",
+    "gcp.vertex.agent.tool_response",
 )  # fmt: skip
 GIVEN = Thing(
     "input.value", "traceloop.entity.input", "langfuse.observation.input", "mlflow.spanInputs",
-    INPUT,
+    "mastra.agent_run.input", "mastra.model_step.input", "mastra.model_generation.input",
+    "gcp.vertex.agent.llm_request", INPUT,
 )  # fmt: skip
 GAVE = Thing(
     "output.value", "traceloop.entity.output", "langfuse.observation.output", "mlflow.spanOutputs",
-    OUTPUT,
+    "mastra.agent_run.output", "mastra.model_step.output", "mastra.model_generation.output",
+    "gcp.vertex.agent.llm_response", OUTPUT,
 )  # fmt: skip
 SESSION = Thing(
     "gen_ai.conversation.id", "session.id", "langfuse.session.id",
@@ -236,7 +241,7 @@ class Kind(StrEnum):
 _OPERATIONS = {
     "chat": Kind.MODEL, "generate_content": Kind.MODEL, "text_completion": Kind.MODEL,
     "completion": Kind.MODEL, "generate": Kind.MODEL, "execute_tool": Kind.TOOL,
-    "invoke_agent": Kind.AGENT, "create_agent": Kind.AGENT, "invoke_workflow": Kind.AGENT,
+    "invoke_agent": Kind.AGENT, "invoke_workflow": Kind.AGENT,
     "retrieval": Kind.RETRIEVER, "create_memory": Kind.TOOL, "update_memory": Kind.TOOL,
     "upsert_memory": Kind.TOOL, "search_memory": Kind.TOOL, "delete_memory": Kind.TOOL,
 }  # fmt: skip
@@ -244,7 +249,9 @@ _WORDS = {
     "llm": Kind.MODEL, "chat_model": Kind.MODEL, "generation": Kind.MODEL, "tool": Kind.TOOL,
     "agent": Kind.AGENT, "workflow": Kind.AGENT, "retriever": Kind.RETRIEVER,
     "chat": Kind.MODEL, "completion": Kind.MODEL, "llm_request": Kind.MODEL,
-    "interaction": Kind.AGENT,
+    "interaction": Kind.AGENT, "agent_run": Kind.AGENT, "workflow_run": Kind.AGENT,
+    "model_generation": Kind.MODEL, "model_step": Kind.MODEL, "model_inference": Kind.MODEL,
+    "tool_call": Kind.TOOL, "mcp_tool_call": Kind.TOOL,
 }  # fmt: skip
 """The words of other conventions, in lower case."""
 
@@ -252,6 +259,7 @@ _NAMING = (
     "openinference.span.kind",
     "traceloop.span.kind",
     "langfuse.observation.type",
+    "mastra.span.type",
     "llm.request.type",
     "span.type",
 )
@@ -262,11 +270,14 @@ def kind_of(raw: RawSpan) -> Kind:
     """The kind of a span, by what it says of itself, else by what only such a span has."""
     given = raw.attributes
     operation = given.get(OPERATION)
-    if operation is not None:
-        return _OPERATIONS.get(str(operation), Kind.OTHER)
+    known = _OPERATIONS.get(str(operation))
+    if known is not None:
+        return known
     for name in _NAMING:
         if name in given:
             return _WORDS.get(str(given[name]).lower(), Kind.OTHER)
+    if operation is not None:
+        return Kind.OTHER
     kind = word(given.get("mlflow.spanType"))
     if kind is not None:
         return _WORDS.get(kind.strip('"').lower(), Kind.OTHER)

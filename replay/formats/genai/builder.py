@@ -174,9 +174,12 @@ class Pairs:
     def _answer(
         self, thread: str, call_id: str | None, message: Message, error: str | None
     ) -> None:
+        """Some sources give all calls of a tool one id: the results come in the order asked."""
         known = self._called(thread, call_id) if call_id is not None else []
-        if known and known[0].answer is None:
-            known[0].answer, known[0].error = message, error
+        asked = [each for each in reversed(known) if each.asker is known[0].asker]
+        wanted = next((each for each in asked if each.answer is None), None)
+        if wanted is not None:
+            wanted.answer, wanted.error = message, error
 
 
 def _alike(asked: Json, given: Json) -> bool:
@@ -235,8 +238,20 @@ class Builder:
     def spans(self) -> tuple[AnySpan, ...]:
         """The spans in time order; a call that was only told of stands after those of the tree."""
         self._pairs.settle(self._spans)
+        self._stop_for_tools()
         self._join_turns()
         return tuple(self._spans)
+
+    def _stop_for_tools(self) -> None:
+        """Some wires have no word for it: a call whose message was not recorded, and that ended,
+        stopped for the tools that it is known to have asked for."""
+        askers = {span.asked_by for span in self._spans if isinstance(span, ToolCall)}
+        for at, span in enumerate(self._spans):
+            if not isinstance(span, ModelCall) or span.id not in askers:
+                continue
+            if span.response.stop == "end" and span.response.message is None:
+                response = structs.replace(span.response, stop="tool")
+                self._spans[at] = structs.replace(span, response=response)
 
     def _join_turns(self) -> None:
         """A graph runs the node that asks the model anew for each turn: agent spans of one name
@@ -340,7 +355,7 @@ class Builder:
             return None
         message = beside.response.message
         if message is None:
-            return beside if beside.response.stop == "tool" else None
+            return beside if _may_ask_for_tools(beside) else None
         return None if calls(message) else beside
 
     def _names(self, thread: str, name: str) -> ModelCall | None:
@@ -350,6 +365,14 @@ class Builder:
         if message is None or calls(message):
             return None
         return latest if f"_{tool_key(name)}_" in f"_{tool_key(text(message))}_" else None
+
+
+def _may_ask_for_tools(call: ModelCall) -> bool:
+    """Does the stop reason of a call whose message was not recorded allow for calls of tools?
+    Gemini and the Responses API have no word of their own for that."""
+    model = call.response.model or call.request.model or ""
+    wordless = model.startswith("gemini") or call.response.stop_raw == "completed"
+    return call.response.stop == "tool" or (wordless and call.response.stop == "end")
 
 
 def _go_on(made: list[ModelCall]) -> bool:

@@ -32,6 +32,7 @@ from replay.formats.genai import attributes, messages
 from replay.formats.genai.attributes import Known
 from replay.formats.genai.messages import Body, bodies, counted, has_messages, several
 from replay.formats.genai.records import Raw, RawSpan, flat, grown, parsed
+from replay.formats.genai.translate import answers, asks
 from replay.messages import calls, results
 from replay.trace import (
     NO_SYSTEM,
@@ -384,6 +385,10 @@ def talk(raw: RawSpan, conversations: Conversations, before: Before) -> Talk:
     given = raw.attributes
     if attributes.INPUT in given or attributes.OUTPUT in given:
         found = _whole(given, conversations, before)
+        if attributes.INPUT not in given and asks(raw):
+            found = found._replace(shown=_pieces(raw, conversations, before).shown)
+        elif attributes.OUTPUT not in given and answers(raw):
+            found = found._replace(answer=_pieces(raw, Conversations(), before).answer)
     else:
         found = _pieces(raw, conversations, before)
     if given.get(_CUT) in (True, "true"):

@@ -15,6 +15,7 @@ from msgspec import Struct, structs
 from replay.formats.common import known, listed, obj, word
 from replay.formats.genai import attributes
 from replay.formats.genai.messages import answered, call_part, input_messages
+from replay.formats.genai.printed import is_printed, messages_of, response_in
 from replay.formats.genai.records import Raw, readable
 from replay.trace import Json
 
@@ -116,6 +117,8 @@ def _messages(value: Json) -> list[Body]:
         entries = entries[0]
     if any(obj(each).get("type") in ("function_call", "function_call_output") for each in entries):
         return _of_items(entries)
+    if any(map(is_printed, entries)):
+        return [body for each in entries if is_printed(each) for body in messages_of(str(each))]
     return [body for each in entries if (body := _message(obj(each))) is not None]
 
 
@@ -173,7 +176,7 @@ _CLASSES = {
 }  # fmt: skip
 """What LangChain's classes of messages call themselves."""
 
-_INSIDE = ("message", "output", "outputs", "response", "completion", "result")
+_INSIDE = ("message", "output", "outputs", "response", "completion", "result", "replies")
 """Names under which a function's result may hold the answer alone."""
 
 
@@ -361,9 +364,15 @@ def response_of(outputs: Json) -> Response | None:
         given = obj(outputs)
         wrapped = len(given) < 3 or isinstance(given.get("message"), dict)
         inner = next((given[n] for n in _INSIDE if n in given), None) if wrapped else None
+        if isinstance(inner, list) and len(inner) == 1 and is_printed(inner[0]):
+            inner = inner[0]
         if "role" in given or not isinstance(inner, (str, dict)):
             break
         outputs = inner
+    if isinstance(outputs, str) and is_printed(outputs) and (made := messages_of(outputs)):
+        noted = response_in(outputs)
+        why = word(obj(next(iter(listed(noted.get("choices"))), None)).get("finish_reason"))
+        return Response(message=made[-1], model=word(noted.get("model")), why=why)
     if isinstance(outputs, list):
         return _of_calls(outputs)
     return _of_object(obj(outputs)) if isinstance(outputs, dict) else chat_answer(outputs)
@@ -385,8 +394,15 @@ def _of_calls(outputs: list[Json]) -> Response | None:
 
 
 def _of_object(given: dict[str, Any]) -> Response | None:
-    if given and all("toolCallId" in obj(each) for each in (given,)):
+    if "toolCallId" in given:
         return _of_calls([given])
+    if isinstance(given.get("toolCalls"), list):
+        said: Body = {
+            "ai.response.text": given.get("text"),
+            "ai.response.toolCalls": given["toolCalls"],
+        }
+        body = answered(Raw(trace="", id="", attributes=said))
+        return Response(message=body) if body is not None else None
     candidate = obj(next(iter(listed(given.get("candidates"))), None)) or given
     if is_content(candidate.get("content")):
         return _from_google(gemini_message(candidate["content"]), candidate, given)

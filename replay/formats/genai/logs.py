@@ -11,9 +11,9 @@ from replay.formats.common import derived_id, listed, number, obj, seconds_ns, w
 from replay.formats.genai import attributes
 from replay.formats.genai.attributes import Kind, Known, first_word, kind_of
 from replay.formats.genai.records import Event, Log, RawSpan, grown
+from replay.formats.genai.translate import INFERENCE
 from replay.trace import Json, SourceScore, Status
 
-INFERENCE = "gen_ai.client.inference.operation.details"
 EVALUATION = "gen_ai.evaluation.result"
 _MESSAGES = ("gen_ai.system.message", "gen_ai.user.message", "gen_ai.assistant.message",
              "gen_ai.tool.message", "gen_ai.choice")  # fmt: skip

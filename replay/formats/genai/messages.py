@@ -150,10 +150,11 @@ def has_messages(events: list[Event]) -> tuple[list[Body], Body | None, str | No
         given = {**event.attributes, **obj(parsed(event.attributes.get("gen_ai.event.content")))}
         role = _ROLES.get(event.name)
         if role is not None:
-            asked.append(_event(role, given))
+            asked += _of_event(role, given)
         elif event.name == _CHOICE and answer is None:
             message = parsed(given.get("message"))
-            answer = _event("assistant", {**given, **(obj(message) or {"content": message})})
+            given = {**given, **(obj(message) or {"content": message})}
+            answer = next(iter(_of_event("assistant", given)), None)
             why = word(given.get("finish_reason"))
         elif event.name == "gen_ai.content.prompt":
             asked += several(parsed(given.get("gen_ai.prompt")))
@@ -162,17 +163,59 @@ def has_messages(events: list[Event]) -> tuple[list[Body], Body | None, str | No
     return asked, answer, why
 
 
-def _event(role: str, given: dict[str, Any]) -> Body:
-    calls = [_flat_call(obj(each)) for each in listed(parsed(given.get("tool_calls")))]
+def _of_event(role: str, given: dict[str, Any]) -> list[Body]:
+    """The message of an event; of one that holds results of several tools, one each."""
     content = given.get("content")
     role = word(given.get("role")) or role
+    blocks = parsed(content)
+    if _are_bedrock(blocks):
+        return _of_bedrock(role, blocks)
+    calls = [_flat_call(obj(each)) for each in listed(parsed(given.get("tool_calls")))]
     about = known(
         name=word(given.get("name")),
-        tool_call_id=word(given.get("id")) if role == "tool" else None,
+        tool_call_id=word(given.get("id", given.get("tool_call_id"))) if role == "tool" else None,
         tool_calls=calls,
     )
-    blocks = parsed(content)
-    return {"role": role, "content": blocks if _are_blocks(blocks) else words(content), **about}
+    return [{"role": role, "content": blocks if _are_blocks(blocks) else words(content), **about}]
+
+
+_BEDROCK = {"text", "toolUse", "toolResult", "reasoningContent", "image", "document", "cachePoint"}
+
+
+def _are_bedrock(value: Json) -> bool:
+    """Are these blocks of Bedrock's messages, each an object of one field that names its kind?"""
+    entries = [obj(each) for each in listed(value)]
+    return bool(entries) and all(len(each) == 1 and each.keys() <= _BEDROCK for each in entries)
+
+
+def _of_bedrock(role: str, blocks: Json) -> list[Body]:
+    """The message of Bedrock's blocks, each tool result in it one of its own."""
+    found: list[Body] = []
+    content: list[Json] = []
+    calls: list[Body] = []
+    for block in map(obj, listed(blocks)):
+        use, result = obj(block.get("toolUse")), obj(block.get("toolResult"))
+        if use:
+            calls.append(call_part(use.get("toolUseId"), use.get("name"), use.get("input")))
+        elif result:
+            shown = simple([_of_bedrock_part(obj(each)) for each in listed(result.get("content"))])
+            body: Body = {"role": "tool", "tool_call_id": word(result.get("toolUseId"))}
+            failed = {"is_error": True} if result.get("status") == "error" else {}
+            found.append({**body, "content": words(shown), **failed})
+        else:
+            content.append(_of_bedrock_part(block))
+    if content or calls:
+        found.append({"role": role, "content": simple(content), **known(tool_calls=calls)})
+    return found
+
+
+def _of_bedrock_part(block: dict[str, Any]) -> Json:
+    if "text" in block:
+        return {"type": "text", "text": word(block["text"]) or ""}
+    thought = obj(obj(block.get("reasoningContent")).get("reasoningText")).get("text")
+    if thought is not None:
+        return {"type": "reasoning", "reasoning": word(thought) or ""}
+    return {"type": next(iter(block), "unknown"), **block}
 
 
 def _are_blocks(value: Json) -> bool:

@@ -208,7 +208,7 @@ def named(
     name: str | None, attributes: dict[str, Any], body: Json, time_ns: int | None
 ) -> Event | None:
     """The event that a record tells of: by its field, by an attribute, or by a body that is a
-    name alone; a body that is an object adds to the attributes."""
+    name alone; a body that is an object, or the JSON text of one, adds to the attributes."""
     if not name:
         given = attributes.get("event.name")
         name = given if isinstance(given, str) else None
@@ -216,7 +216,10 @@ def named(
         name = body
     if not name:
         return None
-    return Event(name, {**attributes, **body} if isinstance(body, dict) else attributes, time_ns)
+    inside = parsed(body) if name.startswith("gen_ai.") else body
+    return Event(
+        name, {**attributes, **inside} if isinstance(inside, dict) else attributes, time_ns
+    )
 
 
 class Raw(Struct, frozen=True, eq=False, kw_only=True, dict=True):

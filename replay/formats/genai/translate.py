@@ -8,6 +8,7 @@ counts, stop reasons, ids of calls, errors that only a result tells of.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from replay.formats.common import known, listed, obj, parse_repr, word
@@ -20,10 +21,20 @@ from replay.formats.genai.functions import (
     result_of,
 )
 from replay.formats.genai.messages import has_messages
+from replay.formats.genai.printed import is_printed, response_in
 from replay.formats.genai.records import RawSpan, readable, usd
-from replay.formats.genai.usage import figures, service_cost, service_counts, usage_of
+from replay.formats.genai.usage import (
+    figures,
+    mlflow_counts,
+    service_cost,
+    service_counts,
+    usage_of,
+)
 from replay.messages import content_text
 from replay.trace import Json
+
+INFERENCE = "gen_ai.client.inference.operation.details"
+"""The event, or log record, that gives the contents of a call."""
 
 _ASKED = ("gen_ai.prompt.", "llm.input_messages.", "llm.prompts.", "ai.prompt.messages")
 _ANSWERED = ("gen_ai.completion.", "llm.output_messages.", "ai.response.")
@@ -35,6 +46,7 @@ _LIMITLESS = ("Infinity", "inf", None)
 def in_conventions(raw: RawSpan) -> Known:
     """The span with what it says in other words. Its attributes may be replaced, and its status
     where only its result tells of an error."""
+    raw.attributes = _decode(_with_details(raw))
     span = known_of(raw)
     if span.kind is Kind.MODEL:
         added = _of_model(span)
@@ -46,6 +58,26 @@ def in_conventions(raw: RawSpan) -> Known:
         return span
     raw.attributes = {**raw.attributes, **added}
     return known_of(raw)
+
+
+def _with_details(raw: RawSpan) -> dict[str, Json]:
+    """The attributes with those of the events that give the contents of the span's own call."""
+    told = [event.attributes for event in raw.events if event.name == INFERENCE]
+    given = raw.attributes
+    for each in told:
+        given = {**each, **given}
+    return given
+
+
+def _decode(given: dict[str, Json]) -> dict[str, Json]:
+    """MLflow writes every attribute as JSON, texts too."""
+    if "mlflow.spanType" not in given:
+        return given
+    return {name: readable(v) if _is_text(v) else v for name, v in given.items()}
+
+
+def _is_text(value: Json) -> bool:
+    return isinstance(value, str) and value[:1] == '"'
 
 
 def asks(raw: RawSpan) -> bool:
@@ -78,7 +110,9 @@ def _is_messages(value: Json) -> bool:
 
 def _of_model(span: Known) -> dict[str, Json]:
     raw, given = span.raw, span.raw.attributes
-    asked, answered = asks(raw), answers(raw)
+    asked = asks(raw) and not _has_hollow_messages(given, "llm.input")
+    answered = answers(raw) and not _lacks_call_ids(given)
+    answered = answered and not _has_hollow_messages(given, "llm.output")
     inputs = outputs = None
     if not asked or (_may_offer(span) and not _offers(span)):
         inputs = readable(_given(span))
@@ -94,6 +128,24 @@ def _of_model(span: Known) -> dict[str, Json]:
         found.pop("gen_ai.tool.definitions", None)
     found |= _settings(given) | _figures(span, outputs)
     return {name: value for name, value in found.items() if given.get(name) is None}
+
+
+_SAID = re.compile(r"llm\.(?:in|out)put_messages\.(\d+)\.message\.(\w+)")
+
+
+def _has_hollow_messages(given: dict[str, Any], side: str) -> bool:
+    """Is there a message of which an instrumentation could say its role alone?"""
+    fields: dict[str, set[str]] = {}
+    for name in given:
+        found = _SAID.match(name) if name.startswith(side) else None
+        if found is not None:
+            fields.setdefault(found[1], set()).add(found[2])
+    return any(each == {"role"} for each in fields.values())
+
+
+def _lacks_call_ids(given: dict[str, Any]) -> bool:
+    made = [name for name in given if name.startswith("llm.output_messages.") and "call." in name]
+    return bool(made) and not any(name.endswith("tool_call.id") for name in made)
 
 
 def _given(span: Known) -> Json:
@@ -154,17 +206,23 @@ def _figures(span: Known, outputs: Json) -> dict[str, Json]:
 def _service_counts(given: dict[str, Any]) -> dict[str, Json] | None:
     """Counts in a service's own attributes."""
     details = obj(readable(given.get("langfuse.observation.usage_details")))
-    own = (details, given.get("mlflow.chat.tokenUsage"), given.get(_LANGSMITH_USAGE))
-    told = next((counts for each in own if (counts := figures(readable(each)))), None)
-    return told or service_counts({"usageDetails": details}) or None
+    told = next(
+        (c for each in (details, given.get(_LANGSMITH)) if (c := figures(readable(each)))), None
+    )
+    mlflow = mlflow_counts(given.get("mlflow.chat.tokenUsage"))
+    return told or mlflow or service_counts({"usageDetails": details}) or None
 
 
-_LANGSMITH_USAGE = "langsmith.metadata.usage_metadata"
+_LANGSMITH = "langsmith.metadata.usage_metadata"
 
 
 def _parse_raw(outputs: Json) -> Json:
     """The response that a framework keeps as Python prints it."""
-    text = obj(outputs).get("raw")
+    given = obj(outputs)
+    replies = listed(given.get("replies"))
+    if replies and is_printed(replies[0]):
+        return response_in(str(replies[0]))
+    text = given.get("raw")
     return parse_repr(text) if isinstance(text, str) else text
 
 
@@ -183,10 +241,11 @@ def _of_tool(span: Known) -> dict[str, Json]:
     result, call_id, failed = result_of(gave)
     found: dict[str, Json] = {}
     unwrapped = arguments_of(readable(given))
-    if given is not None and unwrapped is not None:
-        found[attributes.ARGUMENTS.names[0]] = unwrapped
-    if result is not gave:
-        found[attributes.RESULT.names[0]] = result
+    if unwrapped is not None or span.of(attributes.ARGUMENTS) is None:
+        found |= present(**{attributes.ARGUMENTS.names[0]: unwrapped or given})
+    if result is not gave or span.of(attributes.RESULT) is None:
+        found |= present(**{attributes.RESULT.names[0]: result})
+    failed = failed or span.raw.attributes.get("gen_ai.tool.status") == "error"
     if call_id is not None and span.of(attributes.CALL) is None:
         found[attributes.CALL.names[0]] = call_id
     if failed and span.raw.status != "error":
@@ -197,9 +256,16 @@ def _of_tool(span: Known) -> dict[str, Json]:
 
 def _argument(span: Known) -> Json:
     value = span.of(attributes.ARGUMENTS)
-    return span.raw.attributes.get("gen_ai.prompt") if value is None else value
+    value = span.raw.attributes.get("gen_ai.prompt") if value is None else value
+    return _in_event(span.raw, "gen_ai.tool.message", "content") if value is None else value
 
 
 def _result(span: Known) -> Json:
     value = span.of(attributes.RESULT)
-    return span.raw.attributes.get("gen_ai.completion") if value is None else value
+    value = span.raw.attributes.get("gen_ai.completion") if value is None else value
+    return _in_event(span.raw, "gen_ai.choice", "message") if value is None else value
+
+
+def _in_event(raw: RawSpan, name: str, field: str) -> Json:
+    """What an event of a tool's span says in a field; None where there is none."""
+    return next((each.attributes.get(field) for each in raw.events if each.name == name), None)

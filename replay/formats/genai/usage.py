@@ -104,6 +104,20 @@ def _parts(given: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     return next((obj(given[name]) for name in names if obj(given.get(name))), {})
 
 
+# --- MLflow
+
+
+def mlflow_counts(usage: Json) -> dict[str, Json]:
+    """MLflow's counts of a call; its input has the cache in it, whoever counted."""
+    given = obj(readable(usage))
+    return as_counts(
+        count(given.get("input_tokens")),
+        count(given.get("output_tokens")),
+        read=count(given.get("cache_read_input_tokens")),
+        write=count(given.get("cache_creation_input_tokens")),
+    )
+
+
 # --- Langfuse
 
 
