@@ -14,9 +14,13 @@ from pathlib import Path
 from rich.console import Console
 from textual.app import App
 from textual.pilot import Pilot
+from textual.screen import Screen
 from textual.worker import WorkerCancelled, WorkerFailed
 
 GOLDENS = Path(__file__).parent / "goldens"
+
+FRAME_S = 1 / 60
+"""Textual draws so often; a layout may ask for another one, in the next frame."""
 
 
 async def settle(pilot: Pilot[None]) -> None:
@@ -34,7 +38,8 @@ async def settle(pilot: Pilot[None]) -> None:
         if running:
             continue
         await pilot.pause()
-        if all(worker.is_finished for worker in pilot.app.workers):
+        still = await drawn(pilot) and due_in_s(asyncio.get_running_loop()) != 0
+        if still and all(worker.is_finished for worker in pilot.app.workers):
             return
 
 
@@ -52,6 +57,20 @@ async def handled(pilot: Pilot[None]) -> None:
     loop = asyncio.get_running_loop()
     while due_in_s(loop) == 0:
         await asyncio.sleep(0)
+
+
+async def drawn(pilot: Pilot[None]) -> bool:
+    """Wait until everything that changed is laid out and drawn. Was it so from the beginning?"""
+    await pilot.app.animator.wait_until_complete()
+    whole = True
+    while any(_is_changing(screen) for screen in pilot.app.screen_stack):
+        whole = False
+        await asyncio.sleep(FRAME_S)
+    return whole
+
+
+def _is_changing(screen: Screen[object]) -> bool:
+    return screen._update_timer._active.is_set() or bool(screen._callbacks)
 
 
 def due_in_s(loop: asyncio.AbstractEventLoop) -> float | None:

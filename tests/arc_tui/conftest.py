@@ -1,5 +1,4 @@
-"""The trace of the tour in a database, imported once and copied for each test that asks for it;
-and apps that open quickly."""
+"""The trace of the tour in a database, imported once and copied for each test that asks for it."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from replay.models.demo import Demo
 from replay.store import encryption
 from replay.store.edits import save
 from taxonomy.judgements.schema import open_ledger
-from tests.arc_tui import quick, sample
+from tests.arc_tui import sample
 from tests.arc_tui.free_case import FEW, V4, put_bundled
 from tests.messages_api import MessagesApi, Policy
 from tests.replay.live_case import clean_environment
@@ -79,11 +78,3 @@ def api(server: Policy, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iter
     with MessagesApi(server) as running:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", running.base_url)
         yield running
-
-
-@pytest.fixture(autouse=True, scope="session")
-def quick_apps() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patched:
-        quick.read_sheets_once(patched)
-        quick.draw_when_still(patched)
-        yield
