@@ -82,11 +82,13 @@ class Expected(Struct, frozen=True, kw_only=True):
         return frozenset(found)
 
 
+_USAGE = frozenset({"input_tokens", "output_tokens", "cache_read_tokens", "cost_usd"})
+
 ABSENCES: tuple[tuple[str, frozenset[str]], ...] = (
     ("system prompt", frozenset({"system"})),
     ("stop reason", frozenset({"stop"})),
     (r"\bcost\b", frozenset({"cost_usd"})),
-    (r"^tokens", frozenset({"input_tokens", "output_tokens", "cache_read_tokens"})),
+    (r"^tokens", _USAGE),
     ("model name", frozenset({"model"})),
     ("cache_read_tokens", frozenset({"cache_read_tokens"})),
     ("arguments", frozenset({"arguments"})),
@@ -100,10 +102,8 @@ ABSENCES: tuple[tuple[str, frozenset[str]], ...] = (
         "messages",
         frozenset({"system", "task", "text", "final_answer", "arguments", "result", "id"}),
     ),
-    (
-        "per-call usage",
-        frozenset({"steps", "input_tokens", "output_tokens", "cache_read_tokens", "cost_usd"}),
-    ),
+    ("per-call usage|model calls", _USAGE | {"steps"}),
+    ("model calls", frozenset({"system", "text", "final_answer", "id"})),
 )
 """What the words of `not_in_the_file` mean."""
 

@@ -140,8 +140,10 @@ class _Recording:
         if not (errors == wanted.tool_errors or (errors == 0 and "result" in self.absent)):
             yield f"{errors} tool errors instead of {wanted.tool_errors}"
         for name in ("input_tokens", "output_tokens"):
-            if getattr(row, name) != getattr(wanted, name):
-                yield from self.lacks(name, getattr(row, name), getattr(wanted, name))
+            got, true = getattr(row, name), getattr(wanted, name)
+            part = got is not None and got < true and not row.tokens_complete
+            if got != true and not (part and name in self.absent):
+                yield from self.lacks(name, got, true)
         known = not self.absent & {"input_tokens", "output_tokens"}
         if row.tokens_complete != known:
             yield f"tokens are said to be {'complete' if row.tokens_complete else 'incomplete'}"
@@ -151,8 +153,11 @@ class _Recording:
             yield from self.lacks("cost_usd", row.cost_usd, wanted.cost_usd)
 
     def is_cost(self, cost_usd: float, true_usd: float) -> bool:
-        """The true cost, or more where the cached tokens were not recorded."""
+        """The true cost, more where the cached tokens were not recorded, or less where arc says
+        that it does not know all of it."""
         more = cost_usd - true_usd
+        if more < 0 and "cost_usd" in self.absent and not self.row.cost_complete:
+            return True
         upper = "cache_read_tokens" in self.absent and not self.knows_cache()
         return abs(more) < CENT_OF_A_CENT or (upper and 0 < more < true_usd)
 

@@ -20,6 +20,10 @@ WRONG: Mapping[str, str] = {
     "dspy_openinference": (
         "the task is taken for `[[ ## task ## ]]`, the tool for `get_order.__call__`"
     ),
+    "google_adk_no_model_calls": "the agent's sums are a model call, and said to be complete",
+    "google_adk_openinference": "a result's `status: error` inside `response` is no error",
+    "openai_agents_otel": "calls in the repr of a Responses item unread, the repr is the text",
+    "openllmetry_openai_agents": "of two output messages, one a call, the second is lost",
 }
 
 

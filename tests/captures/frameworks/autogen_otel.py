@@ -16,31 +16,11 @@
 # OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT = "SPAN_ONLY"
 # ///
 
-import asyncio
-
-from autogen_agentchat.agents import AssistantAgent
-from autogen_ext.models.openai import OpenAIChatCompletionClient
+import autogen_agent
 from opentelemetry.instrumentation.openai_v2 import OpenAIInstrumentor
-from shop import MODEL, MODEL_URL, SYSTEM, TASK, get_order, refund_order, tracer_provider
+from shop import tracer_provider
 
 provider = tracer_provider()
 OpenAIInstrumentor().instrument(tracer_provider=provider)
-
-
-async def main() -> None:
-    agent = AssistantAgent(
-        name="shop",
-        model_client=OpenAIChatCompletionClient(
-            model=MODEL, base_url=f"{MODEL_URL}/v1", api_key="none"
-        ),
-        system_message=SYSTEM,
-        tools=[get_order, refund_order],
-        max_tool_iterations=5,
-    )
-    with provider.get_tracer("shop").start_as_current_span("refunds"):
-        result = await agent.run(task=TASK)
-    print(result.messages[-1])
-
-
-asyncio.run(main())
+autogen_agent.run()
 provider.shutdown()

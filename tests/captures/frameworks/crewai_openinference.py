@@ -10,27 +10,13 @@ docs set them up."""
 # [tool.capture.crewai_openinference]
 # ///
 
-import os
-
-os.environ["CREWAI_DISABLE_TELEMETRY"] = "true"
-os.environ["CREWAI_TRACING_ENABLED"] = "false"
-
-from crewai import LLM, Agent, Crew, Task
-from crewai.tools import tool
+import crew
 from openinference.instrumentation.crewai import CrewAIInstrumentor
 from openinference.instrumentation.openai import OpenAIInstrumentor
-from shop import MODEL, MODEL_URL, SYSTEM, TASK, get_order, refund_order, tracer_provider
+from shop import tracer_provider
 
 provider = tracer_provider()
 CrewAIInstrumentor().instrument(tracer_provider=provider)
 OpenAIInstrumentor().instrument(tracer_provider=provider)
-agent = Agent(
-    role="Shop agent",
-    goal="Serve the shop's customers.",
-    backstory=SYSTEM,
-    llm=LLM(model=f"openai/{MODEL}", base_url=f"{MODEL_URL}/v1", api_key="none"),
-    tools=[tool("get_order")(get_order), tool("refund_order")(refund_order)],
-)
-task = Task(description=TASK, expected_output="What was refunded.", agent=agent)
-print(Crew(agents=[agent], tasks=[task]).kickoff())
+crew.run()
 provider.shutdown()

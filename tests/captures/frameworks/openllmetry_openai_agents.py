@@ -1,0 +1,20 @@
+"""OpenAI Agents SDK over the Responses API, streamed, told by OpenLLMetry."""
+
+# /// script
+# dependencies = [
+#   "openai-agents==0.24.0",
+#   "opentelemetry-instrumentation-openai-agents==0.62.4",
+#   "opentelemetry-exporter-otlp-proto-http==1.45.2",
+# ]
+# [tool.capture.openllmetry_openai_agents]
+# not_in_the_file = ["words of errors: the SDK hides them from the model and from traces"]
+# ///
+
+import agents_sdk
+from opentelemetry.instrumentation.openai_agents import OpenAIAgentsInstrumentor
+from shop import tracer_provider
+
+provider = tracer_provider()
+OpenAIAgentsInstrumentor().instrument(tracer_provider=provider)
+agents_sdk.run()
+provider.shutdown()
