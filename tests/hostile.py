@@ -31,6 +31,7 @@ from tests.replay import test_openhands as openhands
 from tests.replay import test_openinference as openinference
 from tests.replay import test_swe_agent as swe_agent
 from tests.replay import test_tau2 as tau2
+from tests.replay import test_vscode_chat as vscode_chat
 from tests.replay import test_weave as weave
 from tests.replay import test_whowhen as whowhen
 from tests.replay.recorded import RECORDED
@@ -98,6 +99,7 @@ SEEDS: dict[str, Callable[[], list[Value]]] = {
     "gemini-cli": lambda: gemini_cli.LOG,
     "goose": lambda: [goose.ABOUT, *goose.TALK],
     "amazon-q": lambda: [amazon_q.CONVERSATION],
+    "vscode-chat": lambda: [vscode_chat.SESSION],
     "opencode": lambda: [opencode.WHOLE],
     "openclaw": lambda: openclaw.CHAT,
     "anthropic": talk,

@@ -54,6 +54,7 @@ _MODULES = (
     "cline",
     "goose",
     "amazon_q",
+    "vscode_chat",
     "opencode",
     "openclaw",
     "anthropic_log",
