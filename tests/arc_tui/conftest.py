@@ -20,7 +20,10 @@ from tests.replay.live_case import clean_environment
 @pytest.fixture(autouse=True)
 def no_sessions(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is offered to be opened is nothing of whoever runs the tests."""
-    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "XDG_DATA_HOME"):
+    for name in (
+        "CLAUDE_CONFIG_DIR", "CLINE_DATA_DIR", "CODEX_HOME", "COPILOT_HOME", "GEMINI_CLI_HOME",
+        "QWEN_HOME", "XDG_DATA_HOME",
+    ):  # fmt: skip
         monkeypatch.setenv(name, str(tmp_path_factory.getbasetemp() / "nowhere"))
 
 

@@ -16,6 +16,7 @@ from arc_tui.open import open_
 from arc_tui.places import fixtures
 from replay.errors import ArcError
 from tests.replay import test_opencode as opencode_case
+from tests.replay.recorded import RECORDED
 
 NOON_NS = 1_790_000_000 * 10**9
 SECOND = 10**9
@@ -31,6 +32,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("CODEX_HOME", str(tmp_path / "codex"))
     monkeypatch.setenv("GEMINI_CLI_HOME", str(tmp_path / "gemini"))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    for name in ("QWEN_HOME", "COPILOT_HOME", "CLINE_DATA_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / name))
     return project
 
 
@@ -100,6 +103,14 @@ def opencode(folder: Path, asked: str, *, age_s: int = 0) -> Path:
     return aged(opencode_case.folder(home, about, messages), age_s)
 
 
+def recorded(folder: Path, name: str, way: str, *, age_s: int) -> Path:
+    """A session that an agent recorded itself, as if it had begun in the folder."""
+    path = Path(way)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text((RECORDED / name).read_text().replace("/home/user/shop", str(folder)))
+    return aged(path, age_s)
+
+
 def log(path: Path, *, age_s: int = 0) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes((fixtures() / "traces" / "shop-cancel-v2-0.jsonl").read_bytes())
@@ -144,6 +155,29 @@ def test_sessions_of_gemini_cli_and_opencode_are_found_where_they_say_that_they_
     assert [Path(offer.path) for offer in offers] == paths
     assert [offer.format for offer in offers] == ["gemini-cli", "opencode"]
     assert [offer.title for offer in offers] == ["mend it", "sing"]
+
+
+def test_sessions_of_agents_that_keep_them_in_one_folder_are_found_by_where_they_began(
+    folder: Path,
+) -> None:
+    qwen, copilot, kept = (
+        os.environ[name] for name in ("QWEN_HOME", "COPILOT_HOME", "CLINE_DATA_DIR")
+    )
+    cline = "cline/1795489038937_l4bcm/1795489038937_l4bcm"
+    ways = {
+        "qwen-code.jsonl": f"{qwen}/projects/-w/chats/a.jsonl",
+        "copilot-cli.jsonl": f"{copilot}/session-state/b/events.jsonl",
+        f"{cline}.json": f"{kept}/sessions/c/c.json",
+        f"{cline}.messages.json": f"{kept}/sessions/c/c.messages.json",
+    }
+    for age_s, (name, way) in enumerate(ways.items()):
+        recorded(folder, name, way, age_s=age_s)
+    recorded(
+        folder.with_name("x"), "copilot-cli.jsonl", f"{copilot}/session-state/d.jsonl", age_s=9
+    )
+    offers = list(look(folder))
+    assert [offer.format for offer in offers] == ["gemini-cli", "copilot-cli", "cline"]
+    assert {offer.title for offer in offers} == {"Refund my orders"}
 
 
 def test_a_database_of_opencode_is_offered_where_a_session_in_it_is_of_the_folder(

@@ -1,10 +1,11 @@
 """What is here to be opened: the traces that agents left of their work in a folder.
 
-Looked at are the sessions that Claude Code, Codex, Gemini CLI and opencode keep of the folder,
-and the folder's own files and those of the folders in it. The newest comes first; what no
-importer can read is no offer. The agents keep their sessions elsewhere: Claude Code in a folder
-named for the one it worked in, Codex by the day, Gemini CLI and opencode by project. Each of
-these names may be that of another folder, so what a session says of where it began decides.
+Looked at are the sessions that Claude Code, Codex, Gemini CLI, Qwen Code, Copilot CLI, Cline CLI
+and opencode keep of the folder, and the folder's own files and those of the folders in it. The
+newest comes first; what no importer can read is no offer. The agents keep their sessions elsewhere:
+Claude Code and Qwen Code in a folder named for the one they worked in, Codex by the day, Gemini CLI
+and opencode by project, the others each in one folder. Each of these names may be that of another
+folder, so what a session says of where it began decides.
 
 What can be opened here, in words: `arc open --latest --list` and the choices of the runs screen.
 """
@@ -25,7 +26,7 @@ from msgspec import Struct
 from arc_tui.ui import format
 from replay import formats
 from replay.errors import BadTrace
-from replay.formats import opencode
+from replay.formats import cline, opencode
 from replay.formats.database import tables
 from replay.formats.opencode import opened
 from replay.formats.source import Source, Tally, decode
@@ -84,6 +85,7 @@ def look(folder: Path) -> Iterator[Offer]:
         _newest(_claude_code(folder), of=folder),
         _newest(_codex(), of=folder, must_name_folder=True),
         _newest(_gemini_cli(), of=folder, must_name_folder=True),
+        _newest(_one_folder(), of=folder, must_name_folder=True),
         _newest(_opencode(), of=folder, must_name_folder=True),
         _newest(_own(folder)),
     )
@@ -140,7 +142,7 @@ def _offer(file: _File) -> Offer | None:
 def _is_of(source: Source, format: str, folder: Path, *, must_name_folder: bool) -> bool:
     """Did this session (of a database: any of them) begin in the folder? Unless it
     `must_name_folder`, silence says yes."""
-    head, ways = source.head, {folder, folder.resolve()}
+    head, ways = _about(source, format).head, {folder, folder.resolve()}
     if format == opencode.NAME and tables(head) is not None:
         with opened(source, Tally()) as database:
             return any(Path(str(each.get("directory"))) in ways for each in database.sessions())
@@ -153,6 +155,12 @@ def _is_of(source: Source, format: str, folder: Path, *, must_name_folder: bool)
     quoted, plain = found.groups()
     began_in = decode(quoted, head.name, "cwd") if quoted else plain.decode("utf-8", "replace")
     return Path(str(began_in)) in ways
+
+
+def _about(source: Source, format: str) -> Source:
+    """The file that says where a session began: Cline CLI keeps that beside the messages."""
+    beside = source.path.with_name(source.name.replace(".messages.json", ".json"))
+    return Source(beside) if format == cline.NAME and beside.is_file() else source
 
 
 def _claude_code(folder: Path) -> Iterator[Path]:
@@ -178,6 +186,22 @@ def _gemini_cli() -> Iterator[Path]:
     given = os.environ.get("GEMINI_CLI_HOME")
     home = Path(given) if given else Path.home()
     return (home / ".gemini" / "tmp").glob("*/chats/session-*.json*")
+
+
+def _one_folder() -> Iterator[Path]:
+    """Of all folders: the sessions of Qwen Code, Copilot CLI and Cline CLI say where they began."""
+    qwen = _home("QWEN_RUNTIME_DIR") or _home("QWEN_HOME") or Path.home() / ".qwen"
+    yield from qwen.glob("projects/*/chats/*.jsonl")
+    copilot = _home("COPILOT_HOME") or Path.home() / ".copilot"
+    yield from copilot.glob("session-state/*/events.jsonl")
+    yield from copilot.glob("session-state/*.jsonl")
+    kept = _home("CLINE_DATA_DIR") or Path.home() / ".cline" / "data"
+    yield from kept.glob("sessions/*/*.messages.json")
+
+
+def _home(name: str) -> Path | None:
+    given = os.environ.get(name)
+    return Path(given) if given else None
 
 
 def _opencode() -> Iterator[Path]:
