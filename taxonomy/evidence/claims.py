@@ -20,7 +20,8 @@ from taxonomy.evidence.reading import leaves
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 _LONGEST = 1_000
-_MARKUP = re.compile(r"[*_`#]+")
+_MARKUP = re.compile(r"((?<=\d)\*\*?(?=[$€£]?\d)|(?<=\d )\*\*?(?= [$€£]?\d))|[*_`#]+")
+"""Signs of markup; in the group the `*` between two numbers, which is none."""
 
 _UNITS = {"hour": 1.0, "hr": 1.0, "day": 24.0, "week": 168.0}
 _SPAN = (
@@ -126,7 +127,7 @@ class Window(Struct, frozen=True, kw_only=True):
 
 def sentences(text: str) -> list[str]:
     """The sentences and lines of a text, markup dropped, and what is too long to be one."""
-    parts = _SENTENCE.split(_MARKUP.sub("", text))
+    parts = _SENTENCE.split(_MARKUP.sub(r"\1", text))
     return [part for part in parts if part.strip() and len(part) <= _LONGEST]
 
 

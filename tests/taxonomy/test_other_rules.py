@@ -11,15 +11,16 @@ from replay.formats.source import Source, Tally
 from replay.trace import Trace
 from taxonomy.classes import Attribution, FailureClass
 from taxonomy.findings import Finding
-from taxonomy.rules import arithmetic, better_tool, findings, limits, unverified, user_off_task
+from taxonomy.rules import arithmetic, better_tool, limits, unverified, user_off_task
 from taxonomy.rules.arithmetic import wrong_sums
 from taxonomy.rules.rule import RuleContext
-from tests.build import Part, call, error, heard, step, tool, trace
+from tests.build import Called, Part, call, error, heard, step, tool, trace
 from tests.shared import DATA, needs_shared
+from tests.taxonomy.rule_case import findings
 
 
 def by_rule(made: Trace, name: str) -> list[Finding]:
-    return [finding for finding in findings(RuleContext(made)) if finding.rule == name]
+    return [finding for finding in findings(made) if finding.rule == name]
 
 
 class TestLimits:
@@ -51,6 +52,25 @@ class TestLimits:
         made = self.booking("certificate_1234", "certificate_5678", reply=refused)
         assert not by_rule(made, limits.NAME)
 
+    @pytest.mark.parametrize(
+        ("prompt", "limited"),
+        [
+            ("Refunds above $200 are not yours to make.", "refund"),
+            ("Do not refund more than $200.", "refund"),
+            ("Never refund a total of more than $200.00 to a card.", "refund"),
+        ],
+    )
+    @pytest.mark.parametrize(("amount", "broken"), [(250, True), (250.5, True), (200, False)])
+    def test_a_sum_in_dollars_however_the_prompt_forbids_it(
+        self, prompt: str, limited: str, amount: float, broken: bool
+    ) -> None:
+        assert [limit.what for limit in stated_in(prompt)] == [limited]
+        parts = [step(call("refund_order", "done", order_id="1041", amount=amount))]
+        made = trace(parts, system=prompt, task=f"Refund order 1041, {amount} dollars.")
+        assert [each.why for each in by_rule(made, limits.NAME)] == (
+            [f"refund_order with ${amount:,.2f} exceeds the limit of $200.00"] if broken else []
+        )
+
     @pytest.mark.parametrize(("amount", "broken"), [(25_000, True), (20_000, False)])
     def test_a_sum_above_what_is_allowed_in_the_prompt_s_own_unit(
         self, amount: int, broken: bool
@@ -62,6 +82,11 @@ class TestLimits:
         assert bool(found) is broken
         if broken:
             assert found[0].why == "refund_order with $250.00 exceeds the limit of $200.00"
+
+
+def stated_in(prompt: str) -> list[limits.Limit]:
+    index = RuleContext(trace(["Yes."], system=prompt)).index
+    return [limit for source in index.sources for limit in limits.stated(source)]
 
 
 class TestArithmetic:
@@ -83,6 +108,11 @@ class TestArithmetic:
         [
             "So 1,194 + 57 = 1,251 dollars.",
             "10 / 3 = 3.33, and 2 / 3 = 0.67.",
+            "2 / 3 = 0.66 and 999 / 1000 = 0.99, where the rest is cut off.",
+            "That makes 3 × 250 = 750.",
+            "12 - 3 + 4 = 13.",
+            "2 * 3 + 1 = 7, 2*3 + 1 = 7, 2 * $3 + 1 = 7 and 2 ** 3 + 1 = 2**3 + 1 = 9.",
+            "10 / 0 = 3 has no answer.",
             "Is 2 + 2 = 5?",
             "```\nx = 2 + 2 = 5\n```",
             "On 2024-05-12 = Sunday, 5% + 3 = 9.",
@@ -96,9 +126,24 @@ class TestArithmetic:
             assert [each[0] for each in wrong_sums(said)] == ["3 - 5 = 2"]
             return
         assert list(wrong_sums(said)) == []
+        assert not by_rule(trace([said]), arithmetic.NAME)
 
-    def test_the_true_value_is_told(self) -> None:
-        assert list(wrong_sums("2 + 2 = 5")) == [("2 + 2 = 5", "4")]
+    @pytest.mark.parametrize(
+        ("said", "true"),
+        [
+            ("2 + 2 = 5", "4"),
+            ("3 × 250 = 800", "750"),
+            ("12 * 3 - 4 = 30", "32"),
+            ("20 - 2 * 3 + 1 = 10", "15"),
+            ("10 / 4 = 3.5", "2.5"),
+            ("$1,194 + $57 = $1,241", "1,251"),
+            ("2 / 3 = 0.68", "0.6666666667"),
+        ],
+    )
+    def test_the_true_value_is_told(self, said: str, true: str) -> None:
+        assert list(wrong_sums(said)) == [(said, true)]
+        (finding,) = by_rule(trace([f"So {said} in all."]), arithmetic.NAME)
+        assert finding.why == f"arithmetic error: {said}; correct: {true}"
 
 
 class TestStrayedUser:
@@ -115,14 +160,17 @@ class TestStrayedUser:
         (finding,) = by_rule(
             self.talk(self.ASK, self.LACKS, "Then I cannot help."), "user off task"
         )
-        assert finding.attribution is Attribution.USER
+        assert (finding.sub, finding.attribution) == ("user off task", Attribution.USER)
         assert finding.step == 1
         assert finding.why.startswith("user never gives mia_li_3668")
-        assert [each.role for each in finding.evidence] == ["user", "stated"]
+        assert [(each.role, each.text, each.place) for each in finding.evidence] == [
+            ("user", "I do not have it with me.", ""),
+            ("stated", self.TOLD, "the user's instruction"),
+        ]
 
     def test_giving_up_for_want_of_it_is_the_user_s_doing(self) -> None:
         made = self.talk(self.ASK, self.LACKS, "Unfortunately, I cannot help you without it.")
-        (gave_up,) = [f for f in findings(RuleContext(made)) if f.failure is FailureClass.GAVE_UP]
+        (gave_up,) = [f for f in findings(made) if f.failure is FailureClass.GAVE_UP]
         assert gave_up.attribution is Attribution.USER
 
     def test_a_value_that_is_told_in_the_end_is_none(self) -> None:
@@ -138,6 +186,12 @@ class TestStrayedUser:
         made = self.talk("Your mail?", heard("It is mia@mail.test, and mia_li_3668."), "Thanks.")
         (finding,) = by_rule(made, user_off_task.NAME)
         assert finding.why == "user says mia@mail.test; not in the user's instruction"
+        assert finding.evidence[0].text == "It is mia@mail.test, and mia_li_3668."
+
+    def test_a_long_value_is_cut_to_forty_characters(self) -> None:
+        made = self.talk("Your mail?", heard(f"It is m{'a' * 40}@mail.test."), "Thanks.")
+        (finding,) = by_rule(made, user_off_task.NAME)
+        assert finding.why == f"user says m{'a' * 38}…; not in the user's instruction"
 
     def test_a_value_that_the_agent_named_first_is_none(self) -> None:
         made = self.talk("I see flight HAT045.", heard("Yes, HAT045."), "Fine.")
@@ -171,6 +225,18 @@ class TestHints:
     def test_work_that_was_looked_at_is_none(self) -> None:
         look = step(call("Bash", "x", command="cat /app/a.txt"))
         assert not by_rule(trace([self.WRITE, look, "It is done."]), unverified.NAME)
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            call("read_file", "x", path="/app/a.txt"),
+            call("Write", error("read-only file system"), file_path="/app/a.txt", content="x"),
+            call("send_mail", "sent", to="mia@mail.test"),
+        ],
+        ids=["read only", "refused", "no file"],
+    )
+    def test_only_a_file_that_was_written_could_be_looked_at(self, other: Called) -> None:
+        assert not by_rule(trace([step(other), "It is done."]), unverified.NAME)
 
     def test_of_a_run_that_may_have_passed_nothing_is_said(self) -> None:
         made = trace([self.WRITE, "It is done."], outcome="unknown")
