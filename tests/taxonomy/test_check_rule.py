@@ -10,9 +10,9 @@ from replay.trace import Json, Trace
 from taxonomy.classes import Attribution, FailureClass
 from taxonomy.diagnosis import diagnose
 from taxonomy.findings import Finding
-from taxonomy.rules import check, findings
-from taxonomy.rules.rule import RuleContext
+from taxonomy.rules import check
 from tests.build import call, error, step, trace
+from tests.taxonomy.rule_case import findings
 
 NO_NETWORK = """Reading package lists...
 curl: (7) Failed to connect to github.com port 443: Couldn't connect to server
@@ -43,7 +43,7 @@ def checked(
 
 
 def of_check(made: Trace) -> list[Finding]:
-    return [finding for finding in findings(RuleContext(made)) if finding.rule == check.NAME]
+    return [finding for finding in findings(made) if finding.rule == check.NAME]
 
 
 class TestACheckThatNeverRan:
@@ -52,13 +52,22 @@ class TestACheckThatNeverRan:
         (finding,) = of_check(made)
         assert (finding.failure, finding.sub) == (FailureClass.OTHER, "grader never ran")
         assert (finding.attribution, finding.confidence) == (Attribution.GRADER, None)
-        assert [each.place for each in finding.evidence] == ["grader output"] * 2
+        assert finding.why == "grader ran no test: /tests/test.sh: line 19: uvx: command not found"
+        assert [(each.role, each.text, each.place) for each in finding.evidence] == [
+            ("stated", line, "grader output") for line in NO_NETWORK.splitlines()[1:]
+        ]
         signals = {s.phrase for each in diagnose(made).candidates for s in each.signals}
         assert finding.why not in signals
 
     def test_a_runner_that_is_only_missing_may_have_been_removed_by_the_run(self) -> None:
         (finding,) = of_check(checked("test.sh: line 3: pytest: command not found"))
         assert finding.confidence == check.RUNNER_MISSING
+
+    def test_a_long_line_of_its_output_is_cut_in_the_phrase_and_not_in_the_evidence(self) -> None:
+        line = f"curl: (7) Failed to connect to {'mirror.' * 8}test port 443 after 3 ms"
+        (finding,) = of_check(checked(line))
+        assert finding.why == f"grader ran no test: {line[:59]}…"
+        assert finding.evidence[0].text == line
 
     @pytest.mark.parametrize(
         "ran",
@@ -94,8 +103,15 @@ class TestACheckThatWantsTheUnsaid:
         )
         assert "total.csv" in finding.why
 
-    def test_a_file_of_the_task_is_the_agent_s_to_write(self) -> None:
-        assert not of_check(checked(REPORT.format("sum.txt")))
+        assert finding.why == "grader requires total.csv; not in task"
+
+    @pytest.mark.parametrize("path", ["sum.txt", "sum.txt/", "out/"])
+    def test_a_file_of_the_task_or_a_mere_folder_is_the_agent_s_to_write(self, path: str) -> None:
+        assert not of_check(checked(REPORT.format(path)))
+
+    def test_a_file_of_the_check_s_own_says_nothing_of_the_task(self) -> None:
+        printed = REPORT.format("total.csv").replace("/app/", "/tests/")
+        assert not of_check(checked(printed))
 
     def test_a_file_that_the_run_had_read_of_is_no_surprise(self) -> None:
         parts = [
@@ -134,8 +150,19 @@ class TestACheckThatWantsTheUnsaid:
         }
         (finding,) = of_check(checked(tests=tests))
         assert finding.confidence == check.BY_NAME
-        assert "executable" in finding.why
+        assert finding.why == (
+            "only test_sum_executable failed; the task does not mention executable"
+        )
+        assert [each.text for each in finding.evidence] == ["test_sum_executable"]
         said = {**tests, "test_sum_value": "failed"}
         assert not of_check(checked(tests=said)), "the task says what the sum is"
         told = "Write /app/sum.txt, executable for all."
         assert not of_check(checked(tests=tests, task=told))
+
+    def test_long_names_of_tests_are_cut_in_the_phrase(self) -> None:
+        name = "test_sum_executable_for_groups_owners_others_strangers"
+        tests: dict[str, Json] = {"test_sum": "passed", "test_rows": "passed", name: "failed"}
+        (finding,) = of_check(checked(tests=tests))
+        assert finding.why == (
+            f"only {name[:39]}… failed; the task does not mention executable, groups, owners, o…"
+        )

@@ -54,6 +54,18 @@ def test_the_phrase_says_which_dates() -> None:
     assert finding.why == "falsely claims 12 May is within 24 h of 15 May"
 
 
+def test_a_date_that_no_result_showed_is_cited_from_the_words_themselves() -> None:
+    words = "It was booked on May 10, 2024, and is within the 24-hour window."
+    (finding,) = says(words)
+    assert finding.why == "falsely claims 10 May is within 24 h of 15 May"
+    assert [(each.role, each.step) for each in finding.evidence] == [
+        ("says", 1),
+        ("says", 1),
+        ("stated", None),
+    ]
+    assert finding.evidence[1].text == words
+
+
 def test_a_claim_of_age_is_denied_by_a_fresh_date() -> None:
     (finding,) = says("It was created more than 24 hours ago.", created="2024-05-15T09:00:00")
     assert finding.why == "falsely claims 15 May is more than 24 h before 15 May"

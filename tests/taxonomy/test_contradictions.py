@@ -17,7 +17,7 @@ from taxonomy.first_contradiction.contradictions import (
 )
 from taxonomy.first_contradiction.recoverable import fix_of, instruct_at
 from taxonomy.judgements.schema import open_ledger
-from tests.build import call, error, heard, step, trace
+from tests.build import Part, call, error, heard, step, trace
 from tests.shared import Imported, needs_shared
 
 
@@ -125,6 +125,16 @@ def test_only_the_value_of_another_thing_is_one_mixed_up() -> None:
 
 def test_a_sum_that_the_user_named_is_nobodys_mistake() -> None:
     assert mixed_up(mixing(8400, told="Refund 8400 cents for order 1047.")) == []
+
+
+def test_a_sum_that_the_user_names_just_before_the_call_is_nobodys_mistake_either() -> None:
+    reads = [step(call("get_order", record, order_id=order)) for order, record in RECORDS.items()]
+    refund = step(call("refund_order", "{}", order_id="1047", amount=8400))
+    told = heard("Make it 8400 cents, please.")
+    late = heard("You refunded 8400 cents!")
+    parts: list[Part] = [heard("Refund order 1047."), *reads]
+    assert mixed_up(trace([*parts, told, refund], outcome="failed")) == []
+    assert mixed_up(trace([*parts, refund, late, "Sorry."], outcome="failed")) != []
 
 
 def test_every_step_is_looked_at_and_none_is_asked() -> None:

@@ -8,9 +8,9 @@ from replay.trace import Trace
 from taxonomy.classes import FailureClass
 from taxonomy.evidence.claims import claimed
 from taxonomy.findings import Finding
-from taxonomy.rules import findings, hallucinated_state
-from taxonomy.rules.rule import RuleContext
+from taxonomy.rules import hallucinated_state
 from tests.build import Part, call, step, trace
+from tests.taxonomy.rule_case import findings
 
 FILE = """def total(rows):
     amount = sum(row.price for row in rows)
@@ -33,7 +33,7 @@ def made_up(
     parts: list[Part], task: str = "Fix the empty total in shop/money.py."
 ) -> list[Finding]:
     made: Trace = trace(parts, task=task)
-    named = [each for each in findings(RuleContext(made)) if each.rule == hallucinated_state.NAME]
+    named = [each for each in findings(made) if each.rule == hallucinated_state.NAME]
     assert all(each.failure is FailureClass.HALLUCINATED_STATE for each in named)
     return named
 

@@ -6,24 +6,26 @@ from collections.abc import Sequence
 from typing import Literal
 
 import pytest
+from msgspec import structs
 
-from replay.trace import Trace
+from replay import steps
+from replay.trace import Json, Stop, Trace
 from taxonomy.classes import Attribution, FailureClass
 from taxonomy.findings import Finding
-from taxonomy.rules import findings
+from taxonomy.rules.loop import loops
 from taxonomy.rules.rule import RuleContext
 from tests.build import NOTHING, Part, call, error, heard, step, tool, trace
+from tests.taxonomy.rule_case import findings
 
 Status = Literal["passed", "failed", "unknown"]
 
 
 def found(made: Trace, failure: FailureClass) -> list[Finding]:
-    return [finding for finding in findings(RuleContext(made)) if finding.failure is failure]
+    return [finding for finding in findings(made) if finding.failure is failure]
 
 
 def one(made: Trace, failure: FailureClass) -> Finding:
     (finding,) = found(made, failure)
-    assert finding.evidence
     return finding
 
 
@@ -37,6 +39,17 @@ class TestLoop:
     def test_the_same_refused_call_three_times(self) -> None:
         finding = one(trace(self.same(4)), FailureClass.LOOP)
         assert (finding.step, finding.why) == (1, "book rejected the same call 4×")
+        assert [(each.role, each.step, each.text) for each in finding.evidence] == [
+            ("called", 0, 'book {"seat":"14C"}'),
+            ("repeats", 1, 'book {"seat":"14C"}'),
+            ("repeats", 2, 'book {"seat":"14C"}'),
+            ("repeats", 3, 'book {"seat":"14C"}'),
+            ("error", 3, "Error: seat map is closed"),
+        ]
+
+    def test_what_came_back_every_time_is_cited_even_where_it_was_nothing(self) -> None:
+        finding = one(trace(self.same(3, "")), FailureClass.LOOP)
+        assert (finding.evidence[-1].role, finding.evidence[-1].text) == ("observed", "(nothing)")
 
     def test_twice_is_a_retry(self) -> None:
         assert not found(trace(self.same(2)), FailureClass.LOOP)
@@ -51,6 +64,18 @@ class TestLoop:
 
     def test_waiting_for_something_that_runs_is_not_a_loop(self) -> None:
         assert not found(trace(self.same(5, "still running")), FailureClass.LOOP)
+
+    @pytest.mark.parametrize(("times", "looped"), [(9, False), (10, True)])
+    def test_ten_looks_at_something_that_runs_are_too_many(self, times: int, looped: bool) -> None:
+        assert bool(found(trace(self.same(times, "still running")), FailureClass.LOOP)) is looped
+
+    def test_a_step_between_the_repeats_that_brings_nothing_new_goes_through_it_too(self) -> None:
+        look, ask = step(call("look", "a", at="x")), step(call("ask", "b", of="y"))
+        case = RuleContext(trace([ask, look, ask, look, look]))
+        (turns,) = case.reading.threads.values()
+        (loop,) = loops(case.reading, turns)
+        assert [act.step for act in loop.calls] == [1, 3, 4]
+        assert loop.steps == (2, 3, 4)
 
     def test_pages_of_a_list_are_not_a_loop(self) -> None:
         parts = [step(call("list_pages", error("busy"), page=page)) for page in range(5)]
@@ -88,6 +113,15 @@ class TestLoop:
         stuck = error("UnicodeError: the stream does not start with a mark")
         parts = [
             step(call("ingest", stuck, source=name)) for name in ("pvlib", "a link", "main", "x")
+        ]
+        finding = one(trace(parts), FailureClass.LOOP)
+        assert finding.why == "ingest failed 4× with the same error"
+
+    def test_an_error_is_the_same_with_the_name_of_its_class_and_without(self) -> None:
+        errors = ("no mark in stream 7", "ValueError: no mark in stream 8") * 2
+        parts = [
+            step(call("ingest", error(said), source=name))
+            for name, said in zip(("pvlib", "a link", "main", "x"), errors, strict=True)
         ]
         finding = one(trace(parts), FailureClass.LOOP)
         assert finding.why == "ingest failed 4× with the same error"
@@ -145,6 +179,15 @@ class TestLoop:
         finding = one(made, FailureClass.LOOP)
         assert (finding.step, finding.why[:28]) == (2, "repeats the same message 3×:")
 
+    @pytest.mark.parametrize(("speakers", "looped"), [(3, True), (4, False)])
+    def test_a_round_of_more_than_three_speakers_is_a_meeting(
+        self, speakers: int, looped: bool
+    ) -> None:
+        topics = ("budget of the harbour", "roof of the hall", "colour of boats", "many seagulls")
+        round_ = [f"On the {name} again: {name[::-1] * 9} comes first." for name in topics]
+        made = trace([*round_[:speakers] * 3])
+        assert bool(found(made, FailureClass.LOOP)) is looped
+
     def test_a_long_speech_three_times(self) -> None:
         speech = (
             "To go on I need the manifest that was promised to me, and so I wait " + "for it" * 5
@@ -160,7 +203,20 @@ class TestBadArgs:
         refused = error("ValidationError: seat: field required")
         finding = one(trace([step(call("book", refused, row=14)), "Oh."]), FailureClass.BAD_ARGS)
         assert finding.step == 0
-        assert "field required" in finding.why
+        assert finding.why == "book: ValidationError: seat: field required"
+        assert [(each.role, each.text) for each in finding.evidence] == [
+            ("called", 'book {"row":14}'),
+            ("error", "ValidationError: seat: field required"),
+        ]
+
+    def test_several_refusals_are_counted_at_the_first(self) -> None:
+        refused = error("ValidationError: seat: field required")
+        made = trace([step(call("book", refused, row=row)) for row in (14, 15, 2)])
+        finding = one(made, FailureClass.BAD_ARGS)
+        assert (finding.step, finding.why) == (
+            0,
+            "book: ValidationError: seat: field required · 3×",
+        )
 
     def test_a_refusal_that_the_next_call_puts_right_is_no_failure(self) -> None:
         refused = error("ValidationError: seat: field required")
@@ -169,7 +225,9 @@ class TestBadArgs:
 
     def test_a_call_without_a_reply_is_held_against_the_schema(self) -> None:
         made = trace([step(call("book", NOTHING, seat=14))], tools=[self.TOOL])
-        assert "is not of type" in one(made, FailureClass.BAD_ARGS).why
+        finding = one(made, FailureClass.BAD_ARGS)
+        assert finding.why == 'book: 14 is not of type "string"'
+        assert {(each.role, each.step) for each in finding.evidence} == {("called", 0)}
 
     def test_what_the_tool_took_it_took_whatever_its_schema_says(self) -> None:
         made = trace([step(call("book", "booked", seat=14))], tools=[self.TOOL])
@@ -240,6 +298,25 @@ class TestHallucinatedState:
         finding = one(made, FailureClass.HALLUCINATED_STATE)
         (derived,) = [each for each in finding.evidence if each.role == "derived?"]
         assert derived.text == "amount 131.5 = 54.5 + 77"
+        assert (derived.step, derived.span, derived.place) == (None, None, "user message")
+
+    def test_what_was_worked_out_of_a_result_is_cited_where_that_stood(self) -> None:
+        items = call("get_items", {"prices": [54.5, 77.0]}, cart="C7")
+        refund = call("refund", {"ok": True}, order_id="1099", amount=131.5)
+        made = trace([step(items), step(refund)], task="Refund my cart C7.")
+        finding = one(made, FailureClass.HALLUCINATED_STATE)
+        (derived,) = [each for each in finding.evidence if each.role == "derived?"]
+        (source,) = [span for span in made.spans if span.name == "get_items"]
+        assert (derived.step, derived.span, derived.place) == (0, source.id, "get_items")
+
+    def test_several_values_from_nowhere_in_one_argument_are_counted(self) -> None:
+        missing = error("order not found")
+        made = trace(
+            [step(call("get_order", missing, order_id=number)) for number in ("1099", "1088")],
+            task="Where is it?",
+        )
+        finding = one(made, FailureClass.HALLUCINATED_STATE)
+        assert finding.why == "order 1099 not found in context · 1 more"
 
     def test_an_observation_the_model_writes_itself(self) -> None:
         said = "Action: search\nInput: rain\nObservation: It rains.\nFinal: It rains."
@@ -303,6 +380,16 @@ class TestHallucinatedState:
         )
         assert not found(made, FailureClass.HALLUCINATED_STATE)
 
+    def test_a_status_of_another_kind_denies_nothing(self) -> None:
+        made = trace(
+            [
+                step(call("get_order", {"order_id": "W77", "status": "tier 2"}, order_id="W77")),
+                "Good news: order W77 is delivered.",
+            ],
+            task="Where is W77?",
+        )
+        assert not found(made, FailureClass.HALLUCINATED_STATE)
+
 
 class TestGaveUp:
     WORK = step(call("Bash", "a.txt", command="ls"))
@@ -321,6 +408,7 @@ class TestGaveUp:
     def test_a_run_that_stops_short(self, end: str, why: str) -> None:
         finding = one(trace([self.WORK, end]), FailureClass.GAVE_UP)
         assert (finding.step, finding.why.split(":")[0]) == (1, why)
+        assert finding.span == finding.evidence[0].span == "step-1"
 
     @pytest.mark.parametrize(
         "end",
@@ -464,17 +552,95 @@ class TestOther:
     def test_an_answer_cut_at_the_token_limit(self) -> None:
         assert one(trace([step("And so", stop="length")]), FailureClass.OTHER).sub == "cap hit"
 
+    @pytest.mark.parametrize(
+        ("extra", "why", "cited"),
+        [
+            (
+                {"limit": {"type": "message", "limit": 50}},
+                "stopped by a limit: message 50",
+                ("message 50", "root", "limit"),
+            ),
+            (
+                {"exit_status": "exit_cost"},
+                "stopped by a limit: exit_cost",
+                ("exit_cost", "root", "exit_status"),
+            ),
+            (
+                {"tool_names": ["Bash"]},
+                "truncated: no end marker",
+                ("no result", "root", "stream"),
+            ),
+        ],
+    )
+    def test_what_says_so_is_cited_where_it_stands(
+        self, extra: dict[str, Json], why: str, cited: tuple[str, str, str]
+    ) -> None:
+        finding = one(trace(["And so"], extra=extra), FailureClass.OTHER)
+        (evidence,) = finding.evidence
+        assert (finding.why, finding.attribution) == (why, None)
+        assert (evidence.role, evidence.text, evidence.span, evidence.place) == ("stated", *cited)
+
+    LONG = " that was raised while the agent worked on its task, and after which nobody came"
+
+    def test_the_error_of_the_run_that_names_a_limit_is_cited(self) -> None:
+        told = "Maximum iterations exceeded" + self.LONG
+        finding = one(failing(trace(["And so"]), "root", told), FailureClass.OTHER)
+        (evidence,) = finding.evidence
+        assert finding.why == f"stopped: {told[:59]}…"
+        assert (evidence.text, evidence.span, evidence.place) == (f"{told[:59]}…", "root", "error")
+
+    def test_the_exception_that_ended_the_trial_is_cited_at_length(self) -> None:
+        told = "AgentTimeoutError" + self.LONG
+        made = trace(["And so"], header={"reference": {"ended_by": told}})
+        finding = one(made, FailureClass.OTHER)
+        (evidence,) = finding.evidence
+        assert finding.why == f"stopped: {told[:59]}…"
+        assert (evidence.text, evidence.place) == (f"{told[:89]}…", "trial record")
+
+    @pytest.mark.parametrize(
+        ("stop", "why"),
+        [
+            ("length", "response truncated at the token limit"),
+            ("context", "context window full"),
+        ],
+    )
+    def test_the_stop_reason_is_cited_with_the_answer(self, stop: Stop, why: str) -> None:
+        finding = one(trace([step("And so", stop=stop)]), FailureClass.OTHER)
+        (evidence,) = finding.evidence
+        assert finding.why == why
+        assert (evidence.text, evidence.span, evidence.place) == (stop, "step-0", "stop reason")
+
     def test_the_model_s_service_failing_is_the_harness_s_fault(self) -> None:
         finding = one(trace(["On it.", "API Error: 529 Overloaded"]), FailureClass.OTHER)
         assert (finding.sub, finding.attribution) == ("serving error", Attribution.ENVIRONMENT)
+        assert finding.why == "model API failed: API Error: 529 Overloaded"
+        assert finding.evidence[0].place == "said"
+
+    @pytest.mark.parametrize("span", ["root", "step-1"])
+    def test_an_error_of_the_model_s_service_at_a_span_is_cited_there(self, span: str) -> None:
+        told = "503 Service Unavailable" + self.LONG
+        finding = one(failing(trace(["On it.", "And so"]), span, told), FailureClass.OTHER)
+        (evidence,) = finding.evidence
+        assert (finding.sub, finding.why) == (
+            "serving error",
+            f"model API failed: {told[:59]}…",
+        )
+        assert (evidence.text, evidence.span, evidence.place) == (f"{told[:59]}…", span, "error")
 
     def test_what_follows_from_garbled_calls_is_the_harness_s_too(self) -> None:
-        faults = {finding.attribution for finding in findings(RuleContext(self.garbled()))}
+        faults = {finding.attribution for finding in findings(self.garbled())}
         assert faults == {Attribution.ENVIRONMENT}
 
     def test_a_run_that_ended_itself_hit_no_cap(self) -> None:
         made = trace([step("Done.", stop="end")], extra={"result_subtype": "success"})
         assert not found(made, FailureClass.OTHER)
+
+
+def failing(made: Trace, id: str, error: str) -> Trace:
+    """The trace with an error at one of its spans."""
+    spans = tuple(structs.replace(s, error=error) if s.id == id else s for s in made.spans)
+    built, loose, _ = steps.build(spans)
+    return structs.replace(made, spans=spans, steps=built, loose=loose)
 
 
 def test_findings_come_earliest_first() -> None:
@@ -483,6 +649,6 @@ def test_findings_come_earliest_first() -> None:
         *[step(call("book", REFUSED, seat="14C")) for _ in range(3)],
         "I cannot help you with this.",
     ]
-    steps = [finding.step for finding in findings(RuleContext(trace(parts)))]
-    assert steps == sorted(steps)
-    assert len(steps) == 3
+    at = [finding.step for finding in findings(trace(parts))]
+    assert at == sorted(at)
+    assert len(at) == 3
