@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
-from replay.bisection.change_point import NO_CHANGE, Tally, next_versions, posterior
+from replay.bisection.change_point import (
+    NO_CHANGE,
+    Tally,
+    expected,
+    log_beta,
+    next_versions,
+    posterior,
+)
 from replay.bisection.rounds import ALONE, Found, Outcome, Round, SampleRequest, Settings, Spent
-from replay.bisection.search import far, others, search
+from replay.bisection.search import SEVERAL, far, others, search
 
 Answer = Callable[[SampleRequest], Outcome]
 
@@ -39,6 +47,37 @@ def drawn(seed: int, wish: SampleRequest) -> float:
     return random.Random(f"{seed} {wish.version} {wish.sample}").random()
 
 
+def tally_of(bad: Sequence[float], n: Sequence[float]) -> Tally:
+    tally = Tally(len(n))
+    for version, counts in enumerate(zip(bad, n, strict=True)):
+        tally.add(version, *counts)
+    return tally
+
+
+def rounds(versions: int, answer: Answer, settings: Settings) -> list[Round]:
+    """The rounds of a search, in their order."""
+    going = search(versions, settings)
+    found = [next(going)]
+    try:
+        while True:
+            found.append(going.send([answer(wish) for wish in found[-1].wishes]))
+    except StopIteration:
+        return found
+
+
+CELLS = 20_000
+
+
+def likelihood(bad: int, n: int) -> float:
+    """How likely such answers are, in their order, under Jeffreys' prior: summed over the rate,
+    which is sin²φ with every φ equally likely."""
+    total = 0.0
+    for cell in range(CELLS):
+        rate = math.sin((cell + 0.5) * math.pi / 2 / CELLS) ** 2
+        total += rate**bad * (1 - rate) ** (n - bad)
+    return total / CELLS
+
+
 class TestChangePoint:
     def test_it_knows_nothing_but_its_prior_before_any_sample(self) -> None:
         likely = posterior(Tally(5))
@@ -52,6 +91,42 @@ class TestChangePoint:
         likely = posterior(tally)
         assert max(range(4), key=lambda c: likely[c]) == 2
         assert likely[2] > 0.99
+
+    @pytest.mark.parametrize(("bad", "n"), [(0, 1), (1, 2), (3, 7), (0, 6), (9, 9)])
+    def test_known_values_of_the_beta_function(self, bad: int, n: int) -> None:
+        assert math.exp(log_beta(bad, n)) == pytest.approx(math.pi * likelihood(bad, n))
+
+    def test_the_posterior_is_what_the_rates_come_to_when_they_are_summed_over(self) -> None:
+        bad, n = (0, 1, 0, 2, 3), (3, 2, 1, 3, 3)
+        weights = [NO_CHANGE * likelihood(sum(bad), sum(n))]
+        for place in range(1, 5):
+            before = likelihood(sum(bad[:place]), sum(n[:place]))
+            after = likelihood(sum(bad[place:]), sum(n[place:]))
+            weights.append((1 - NO_CHANGE) / 4 * before * after)
+        assert posterior(tally_of(bad, n)) == pytest.approx(
+            [weight / sum(weights) for weight in weights]
+        )
+
+    @pytest.mark.parametrize(
+        ("boundary", "version", "share"),
+        [
+            (2, 0, (0.5 + 1 + 0) / (1 + 4 + 2)),
+            (2, 1, (0.5 + 1 + 0) / (1 + 4 + 2)),
+            (2, 2, (0.5 + 3 + 1) / (1 + 5 + 1)),
+            (2, 3, (0.5 + 3 + 1) / (1 + 5 + 1)),
+            (None, 3, (0.5 + 5) / (1 + 12)),
+        ],
+    )
+    def test_a_sample_is_expected_to_be_as_its_side_was(
+        self, boundary: int | None, version: int, share: float
+    ) -> None:
+        tally = tally_of((1, 0, 3, 1), (4, 2, 5, 1))
+        assert expected(tally, boundary, version) == pytest.approx(share)
+
+    def test_nothing_more_is_picked_once_one_place_is_certain(self) -> None:
+        certain = tally_of((0, 2000, 2000), (2000, 2000, 2000))
+        assert posterior(certain)[1] == 1.0
+        assert len(next_versions(certain, 4)) == 1
 
     def test_a_sample_that_tells_most_lies_between_the_sides(self) -> None:
         tally = Tally(9)
@@ -91,6 +166,14 @@ class TestOthers:
         assert found.likely > 0.99
         assert found.misfits == (12,)
         assert far(tally, 8, 1, (), ALONE) == [12]
+
+    def test_versions_looked_at_together_are_far_from_each_other(self) -> None:
+        tally = Tally(12)
+        for version in (0, 7, 8, 11):
+            tally.add(version, 4.0 * (version >= 8), 4)
+        spots = far(tally, 8, 4, (), ALONE)
+        assert len(set(spots)) == 4
+        assert min(spots) < 8 < max(spots)
 
     def test_a_version_that_gave_nothing_is_passed_over(self) -> None:
         found = others(Tally(16), 8, mute={11, 12})
@@ -151,6 +234,33 @@ class TestSearch:
         assert found.several is not None
         assert found.several > ALONE
 
+    @pytest.mark.parametrize("seed", range(4))
+    def test_without_its_checks_it_goes_on_until_it_is_as_sure_as_was_asked_for(
+        self, seed: int
+    ) -> None:
+        settings = Settings(check=False, at_once=1, confidence=0.97)
+        found = run(16, noisy(5 + seed, 0.05, 0.9, seed), settings)
+        assert found.status == "found"
+        assert found.confidence >= 0.97
+
+    @pytest.mark.parametrize(("versions", "asked"), [(6, 18), (7, 2)])
+    def test_of_a_few_versions_each_is_asked_three_times_to_begin_with(
+        self, versions: int, asked: int
+    ) -> None:
+        first = rounds(versions, lambda wish: wish.version >= 3, Settings())[0]
+        assert first.why == "ends"
+        assert len(first.wishes) == asked
+        assert {wish.version for wish in first.wishes} >= {0, versions - 1}
+
+    @pytest.mark.parametrize("seed", [3, 9])
+    def test_ends_that_were_found_to_differ_are_not_asked_again_whether_they_do(
+        self, seed: int
+    ) -> None:
+        settings = Settings(at_once=1, max_samples=80)
+        why = [each.why for each in rounds(8, noisy(99, 0.4, 0.4, seed), settings)]
+        asked = [at for at, each in enumerate(why) if each == "any change?"]
+        assert asked == list(range(asked[0], asked[-1] + 1))
+
     def test_of_several_boundaries_the_one_that_was_asked_again_is_named(self) -> None:
         found = run(9, lambda wish: wish.version in (2, 5, 6, 7, 8), Settings(at_once=1))
         assert (found.status, found.verified) == ("non-monotone", True)
@@ -186,12 +296,25 @@ class TestSearch:
         found = run(9, lambda wish: wish.version in (2, 5, 6, 7, 8), Settings(at_once=1))
         assert found.status == "non-monotone"
         assert found.misfits
+        assert found.several is not None
+        assert found.several >= SEVERAL
         assert min(seen.n for seen in found.seen) >= 6, "then every version is looked at"
+
+    @pytest.mark.parametrize("most", [16, 20, 33, 45])
+    def test_a_second_change_that_was_seen_is_told_where_the_samples_run_out(
+        self, most: int
+    ) -> None:
+        settings = Settings(at_once=1, max_samples=most)
+        found = run(9, lambda wish: wish.version in (2, 5, 6, 7, 8), settings)
+        assert found.samples + found.more == most
+        assert (found.status, found.first_bad, found.misfits) == ("non-monotone", 5, (2,))
+        assert found.several is not None
+        assert found.several >= SEVERAL
 
     def test_a_version_that_gives_nothing_to_judge_stays_beside_its_neighbour(self) -> None:
         found = run(9, lambda wish: None if wish.version == 5 else wish.version >= 5)
         assert found.status == "found"
-        assert found.among == (5, 6)
+        assert (found.among, found.first_bad) == ((5, 6), 5)
 
     def test_an_end_that_gives_nothing_to_judge_ends_the_search(self) -> None:
         found = run(9, lambda wish: None if wish.version == 8 else False)
@@ -202,6 +325,8 @@ class TestSearch:
         assert (found.status, found.samples) == ("budget", 15)
         assert sum(seen.n for seen in found.seen) == 15
         assert found.confidence < 0.95
+        assert found.among == (found.first_bad,)
+        assert found.confidence == max(found.likely[1:]) > 0
 
     def test_a_sample_is_never_wanted_twice_and_the_same_answers_lead_the_same_way(self) -> None:
         asked: list[list[SampleRequest]] = []
@@ -226,14 +351,7 @@ class TestSearch:
         assert (found.status, found.misfits) == ("non-monotone", (1, 2))
 
     def test_every_round_says_what_it_is_for(self) -> None:
-        asked: list[Round] = []
-        going = search(16, Settings(at_once=1))
-        try:
-            asked.append(next(going))
-            while True:
-                asked.append(going.send([wish.version >= 5 for wish in asked[-1].wishes]))
-        except StopIteration:
-            pass
+        asked = rounds(16, lambda wish: wish.version >= 5, Settings(at_once=1))
         reasons = list(dict.fromkeys(each.why for each in asked))
         assert reasons == ["ends", "tells most", "fresh", "far from it"]
 

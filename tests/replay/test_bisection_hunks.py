@@ -112,6 +112,22 @@ class TestSearch:
         assert found.parts[-1].found.status == "budget"
 
 
+@pytest.mark.parametrize(
+    ("versions", "at_once", "wanted"), [(2, 4, 15), (3, 4, 20), (5, 4, 32), (5, 1, 30), (16, 4, 73)]
+)
+def test_what_a_search_of_versions_will_want_is_the_same_on_every_machine(
+    versions: int, at_once: int, wanted: int
+) -> None:
+    assert expected_for_versions(versions, Settings(at_once=at_once)) == wanted
+
+
+@pytest.mark.parametrize(("many", "wanted"), [(1, 10), (2, 26), (4, 43), (6, 59)])
+def test_what_a_search_of_hunks_will_want_is_the_same_on_every_machine(
+    many: int, wanted: int
+) -> None:
+    assert expected_for_hunks(many, Settings()) == wanted
+
+
 @pytest.mark.slow
 def test_what_a_search_will_want_is_reckoned_beforehand() -> None:
     usual = Settings()

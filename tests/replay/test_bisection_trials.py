@@ -7,14 +7,17 @@ from typing import Any
 
 import pytest
 
+from replay.action import Action
 from replay.bisection.course import Ended, Progress, bisect, bisect_hunks
 from replay.bisection.hunks import Chosen, Culprits, hunks
-from replay.bisection.rounds import Found, SampleRequest, Settings
+from replay.bisection.rounds import Found, SampleRequest, Seen, Settings
 from replay.bisection.trials import NotReplayable, Reaches, Rollouts, Trials, Version, as_one
 from replay.edit.changes import Edit, ReplaceText, SetSystem
 from replay.errors import BadEdit, ModelRefused, OfflineMiss, RequestRefused
 from replay.free.recorded_results import Terms
+from replay.locked.row import RANGE
 from replay.models.cached import Cached
+from replay.plan import plans
 from replay.predicate import Unmet, predicate
 from replay.store.handle import Store
 from replay.trace import Fidelity, Level, Trace
@@ -22,7 +25,7 @@ from tests.arc_tui.free_case import ACCOUNT, WITHDRAWN
 from tests.build import tool, trace
 from tests.messages_api import Body
 from tests.replay.free_case import Script, says, uses
-from tests.replay.locked_case import BREAK, SYSTEM, VERIFY, Fixed, Tiny, spans, stored, tiny
+from tests.replay.locked_case import BREAK, SYSTEM, VERIFY, Fixed, Moody, Tiny, spans, stored, tiny
 
 LOOKS = Unmet(predicate("tool=get_order"), BREAK)
 
@@ -61,6 +64,15 @@ class Counting(Tiny):
         return super().complete(body, sample)
 
 
+class Unsure:
+    """A detector of the tests: a refund is bad, of anything else it cannot tell."""
+
+    name, step = "refunds, by the test", BREAK
+
+    def shows(self, action: Action) -> bool | None:
+        return True if any(call.tool == "refund_order" for call in action.calls) else None
+
+
 class TestTrials:
     def test_the_version_that_broke_the_step_is_named(self, store: Store) -> None:
         trials = Trials(stored(store), LOOKS, tiny(store), versions(4, 9))
@@ -68,6 +80,10 @@ class TestTrials:
         assert isinstance(result.found, Found)
         assert (result.found.first_bad, result.refused) == (4, None)
         assert seen[0].wanted == (0, 8)
+        assert seen[0].seen == (Seen(bad=0, n=0, censored=0),) * 9
+        assert seen[1].seen[0] == Seen(bad=0, n=1, censored=0)
+        assert seen[1].seen[8] == Seen(bad=1, n=1, censored=0)
+        assert [each.round for each in seen] == list(range(1, len(seen) + 1))
         assert seen[-1].likely[4] > 0.9
         assert len(trials.evidence) == result.found.samples + result.found.more
 
@@ -98,15 +114,47 @@ class TestTrials:
         trials = Trials(stored(store), LOOKS, tiny(store, declined), versions(1, 2))
         assert trials.outcomes([SampleRequest(0, 0), SampleRequest(1, 0)]) == [None, None]
         assert trials.lost == {0: "too long", 1: "too long"}
+        assert [each.key for each in trials.evidence] == [None, None]
         cut = Fixed({**says("I"), "stop_reason": "max_tokens"})
         trials = Trials(stored(store), LOOKS, tiny(store, cut), versions(1, 2))
         assert trials.outcomes([SampleRequest(0, 0)]) == [None]
         assert trials.lost == {0: "cut at the token limit"}
 
-    def test_a_version_that_does_not_apply_is_named(self, store: Store) -> None:
+    def test_an_answer_that_the_detector_cannot_judge_says_who_could_not(
+        self, store: Store
+    ) -> None:
+        trials = Trials(stored(store), Unsure(), tiny(store), versions(1, 2))
+        assert trials.outcomes([SampleRequest(0, 0), SampleRequest(1, 0)]) == [None, True]
+        assert trials.lost == {0: "refunds, by the test: inconclusive"}
+        assert [(each.bad, each.why) for each in trials.given] == [
+            (None, "refunds, by the test: inconclusive"),
+            (True, None),
+        ]
+
+    def test_what_stored_answers_do_is_had_without_asking(self, store: Store) -> None:
+        kept, model = stored(store), Tiny()
+        first = Trials(kept, LOOKS, tiny(store, model), versions(1, 2))
+        first.outcomes([SampleRequest(0, 0), SampleRequest(1, 1)])
+        wishes = [SampleRequest(version, sample) for version in (0, 1) for sample in (0, 1)]
+        again = Trials(kept, LOOKS, Cached(store, "tiny"), versions(1, 2))
+        assert [each.phrase for each in again.actions(wishes)] == [
+            "get_order(order_id=1042)",
+            "refund_order(order_id=1042, amount=100)",
+        ]
+        assert model.asked == 2
+
+    def test_a_version_that_does_not_apply_is_named_with_what_to_do(self, store: Store) -> None:
         lost = Version(name="p1", edit=Edit(name="e", changes=(ReplaceText("gone", "x"),)))
-        with pytest.raises(BadEdit, match=r"^p1: .*'gone'"):
-            Trials(stored(store), LOOKS, tiny(store), [lost])
+        kept = stored(store)
+        with pytest.raises(BadEdit) as alone:
+            plans(kept, lost.edit, "tiny", {BREAK})
+        for make in (
+            lambda: Trials(kept, LOOKS, tiny(store), [lost]),
+            lambda: Rollouts(kept, Reaches(predicate("tool=get_order")), tiny(store), [lost]),
+        ):
+            with pytest.raises(BadEdit, match=r"^p1: .*'gone'") as error:
+                make()
+            assert error.value.hint == alone.value.hint is not None
 
     def test_a_step_whose_request_is_not_known_cannot_be_asked(self, store: Store) -> None:
         unknown = Fidelity(level=Level.NONE, reasons=("its text was cut",))
@@ -119,6 +167,17 @@ class TestTrials:
         for number in (0, 0, 1):
             Trials(kept, LOOKS, model, versions(1, 2), range=number).outcomes([SampleRequest(0, 0)])
         assert (model.asks, model.hits) == (2, 1)
+
+    def test_ranges_of_answers_and_of_runs_are_a_thousand_samples_apart(self, store: Store) -> None:
+        kept, moody = stored(store), Moody(1000)
+        model = tiny(store, moody)
+        trials = Trials(kept, LOOKS, model, versions(1, 2), range=2)
+        trials.outcomes([SampleRequest(0, 0), SampleRequest(0, 3)])
+        assert moody.asked == [2 * RANGE, 2 * RANGE + 3]
+        moody.asked.clear()
+        end = Reaches(predicate("tool=get_order"))
+        Rollouts(kept, end, model, versions(1, 2), range=1).outcomes([SampleRequest(1, 2)])
+        assert set(moody.asked) == {RANGE + 2}
 
 
 class TestHunks:
@@ -178,6 +237,7 @@ class TestRollouts:
         rollouts = self.rollouts(store, "text~Done", *answers)
         (rollout,) = rollouts.rollouts(None, 1, 1)
         assert (rollout.bad, rollout.start, rollout.sample) == (False, 1, 0)
+        assert (rollout.version, rollout.why) == (0, None)
         whole = as_one(self.run(), rollout.run)
         assert [call.tool for call in whole.calls] == ["get_balance"]
         assert whole.text == "Done."
