@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replay import digests
-from replay.trace import Message, extend
+from replay.trace import Dialect, Message, extend
 
 SCALARS = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=8)
 JSON = st.recursive(
@@ -62,6 +62,23 @@ def test_cache_markers_are_not_part_of_a_message() -> None:
     marked = message(content=[{"type": "text", "text": "hi", "cache_control": {"type": "x"}}])
     plain = message(content=[{"type": "text", "text": "hi"}])
     assert digests.message_digest(marked) == digests.message_digest(plain)
+
+
+def test_what_a_recorder_adds_to_a_message_is_no_part_of_it() -> None:
+    def recorded(dialect: Dialect, **beside: str) -> str:
+        body = {"role": "assistant", "content": "Hi", **beside}
+        return digests.message_digest(Message(dialect=dialect, body=body))
+
+    first = recorded("inspect", id="a1", source="generate", model="m")
+    assert first == recorded("inspect", id="b2") == recorded("inspect")
+    assert recorded("openai", id="a1") != recorded("openai", id="b2")
+
+
+def test_stored_identities_stay_what_they_are() -> None:
+    """Databases, links and bundles hold them."""
+    assert digests.trace_id("otlp", "abc", None) == "3013201ff12780e3"
+    assert digests.trace_id("otlp", "abc", "1") == "f7f1c40d9afb00fa"
+    assert digests.run_id("abc", None) == "5cb11c7cb324f598"
 
 
 def test_a_context_is_its_parent_and_its_message() -> None:

@@ -137,6 +137,36 @@ def test_calls_of_several_traces_are_in_flight_together_under_one_budget(
     assert budget.calls == api.asked == 12
 
 
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize(
+    ("sampling", "steps", "marked"),
+    [
+        (Sampling(levels=(1,)), {0, 1}, True),
+        (TWICE, {0}, True),
+        (Sampling(levels=(1,)), {0}, False),
+        (Sampling(levels=(2,), schedule="fast"), {0, 1}, False),
+    ],
+    ids=["steps in turn", "samples in turn", "a single request", "all at once"],
+)
+def test_a_request_is_marked_for_the_prefix_cache_where_another_goes_on_from_it(
+    api: MessagesApi,
+    store: Store,
+    sampling: Sampling,
+    steps: set[int],
+    marked: bool,
+    together: bool,
+) -> None:
+    trace = stored(store)
+    claude = Claude(MODEL, budget=Budget(Limits(calls=40)), base_url=api.base_url)
+    with Cached(store, MODEL, claude) as model:
+        models = Models.one(model)
+        if together:
+            list(replay_all([Lane(trace, None, models, sampling=sampling, steps=steps)]))
+        else:
+            list(replay(trace, None, models, sampling=sampling, steps=steps))
+    assert {"cache_control" in str(each.body) for each in api.received} == {marked}
+
+
 def test_a_spent_budget_ends_all_that_are_under_way_and_takes_no_other(
     api: MessagesApi, store: Store
 ) -> None:

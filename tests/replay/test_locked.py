@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -16,22 +17,34 @@ from msgspec import structs
 
 from replay import kept as replays
 from replay.budget import Limits
-from replay.edit.changes import Edit, ReplaceText, SetMessage, SetSystem, SetTool
+from replay.compare.rules import PLAIN
+from replay.edit.changes import Edit, RenameTool, ReplaceText, SetMessage, SetSystem, SetTool
 from replay.errors import BadEdit, ModelRefused, NotFound, OfflineMiss, RequestRefused
 from replay.kept import of_trace
-from replay.locked.estimate import Estimate, estimate
-from replay.locked.row import LOOK, Models, Sampling, fixed
-from replay.locked.run import replay
+from replay.locked.estimate import NO_CALLS, Estimate, estimate, total_estimate
+from replay.locked.row import LOOK, Models, Sampling, Schedule, fixed
+from replay.locked.run import core, replay
 from replay.locked.tally import StepResult
-from replay.locked.verdict import Collateral, Match, summary
+from replay.locked.verdict import Collateral, Match, percent, summary
 from replay.models.cached import Cached
 from replay.models.choose import choose, default_name, label
 from replay.models.protocol import flaw
 from replay.redact.rules import Policy, rules
+from replay.statistics import rate
 from replay.store import answers, edits, handle
 from replay.store.handle import Store
-from replay.trace import NO_SYSTEM, Fidelity, Level, Tool, Trace
-from tests.messages_api import message, text, tool_use
+from replay.trace import (
+    NO_SYSTEM,
+    AnySpan,
+    Fidelity,
+    Level,
+    ModelCall,
+    Response,
+    Tool,
+    Trace,
+    Usage,
+)
+from tests.messages_api import Body, message, text, tool_use
 from tests.replay.locked_case import (
     BREAK,
     DIALOGUE,
@@ -146,6 +159,33 @@ def test_an_edit_belongs_to_the_thread_of_the_first_step_unless_it_names_another
         run(store, trace, structs.replace(EDIT, thread="helpr"))
 
 
+def test_calls_of_a_renamed_tool_are_compared_under_its_recorded_name(store: Store) -> None:
+    class Renamed(Tiny):
+        """The tiny model, which pays back where it is offered that."""
+
+        def complete(self, body: Body, sample: int) -> Body:
+            given = super().complete(body, sample)
+            if any(tool["name"] == "pay_back" for tool in body["tools"]):
+                for block in given["content"]:
+                    if block.get("name") == "refund_order":
+                        block["name"] = "pay_back"
+            return given
+
+    edit = Edit(name="rename", changes=(RenameTool(name="refund_order", new="pay_back"),))
+    row = run(store, stored(store), edit, Renamed())[BREAK]
+    assert row.edited[0].action.phrase == "refund_order(order_id=1042, amount=100)"
+    assert (row.edited[0].against.same, row.edited[0].flaws) == (True, ())
+
+
+def test_control_is_not_read_by_the_names_of_the_edit(store: Store) -> None:
+    edit = Edit(name="rename", changes=(RenameTool(name="refund_order", new="pay_back"),))
+    pays = Fixed(message(tool_use("pay_back", order_id=1042, amount=100)))
+    row = run(store, stored(store), edit, pays)[BREAK]
+    assert row.control[0].action.brief == "pay_back"
+    assert row.control[0].flaws == ("calls pay_back, which is not offered",)
+    assert row.edited[0].action.brief == "refund_order"
+
+
 def test_only_the_steps_asked_for_are_asked(store: Store) -> None:
     model = Tiny()
     rows = run(store, stored(store), EDIT, model, steps={BREAK, 4})
@@ -200,6 +240,7 @@ def test_a_step_whose_request_is_unknown_gets_its_reason_and_no_call(store: Stor
     assert model.asked == 0
     verdict = summary(rows, BREAK)
     assert verdict.sentence == "No step was replayed."
+    assert (verdict.samples, verdict.look, verdict.model) == (0, True, "tiny")
     assert verdict.notices == ("step 0 not replayed: the request was truncated (and 4 more steps)",)
 
 
@@ -219,6 +260,18 @@ def test_a_missing_result_stops_the_steps_after_it_and_no_other(store: Store) ->
     rows = run(store, stored(store, spans(DIALOGUE[:4] + DIALOGUE[5:])))
     assert [row.refused is None for row in rows] == [True, True, False, False, False]
     assert rows[2].fidelity.level is Level.EXACT
+
+
+@pytest.mark.parametrize(("error", "why"), [("overloaded", "failed"), (None, "not recorded")])
+def test_a_recorded_call_without_an_answer_says_why(
+    store: Store, error: str | None, why: str
+) -> None:
+    *before, last = spans()
+    assert isinstance(last, ModelCall)
+    lost = structs.replace(last, error=error, response=Response(model="tiny"))
+    rows = run(store, stored(store, [*before, lost]), None)
+    assert [row.recorded.cut for row in rows] == [None, None, None, None, why]
+    assert rows[-1].control[0].against.same is None
 
 
 def test_calls_without_definitions_of_tools_are_not_asked_for(store: Store) -> None:
@@ -341,6 +394,26 @@ def test_the_order_in_which_steps_return_changes_no_digest(store: Store) -> None
     shuffled = random.Random(7).sample(rows, len(rows))
     assert core_of(trace, EDIT, rows).digest == core_of(trace, EDIT, shuffled).digest
     assert summary(rows, BREAK) == summary(shuffled, BREAK)
+
+
+def test_the_server_of_each_arm_is_part_of_the_digest(store: Store) -> None:
+    trace = stored(store)
+    rows = run(store, trace)
+    places = [("", ""), ("http://one.test", ""), ("", "http://one.test")]
+    made = [
+        core(
+            trace,
+            EDIT,
+            Models(*(Cached(store, "tiny", server=place) for place in pair)),
+            rows,
+            sampling=LOOK,
+            steps=None,
+            rules=PLAIN,
+        )
+        for pair in places
+    ]
+    assert [(each.server, each.edited_server) for each in made] == places
+    assert len({each.digest for each in made}) == len(places)
 
 
 def test_a_swapped_answer_changes_the_digest(tmp_path: Path) -> None:
@@ -478,6 +551,24 @@ def test_other_words_at_the_break_are_no_divergence(store: Store) -> None:
     assert "3 reworded" in verdict.sentence
 
 
+@pytest.mark.parametrize(
+    ("steps", "said"), [({0}, "1 step reworded"), ({0, 2}, "2 steps reworded")]
+)
+def test_steps_that_the_edit_only_rewords_are_counted(
+    store: Store, steps: set[int], said: str
+) -> None:
+    rows = run(store, stored(store), EDIT, Fixed(message(text("Good day."))), steps=steps)
+    assert f"The edit does not diverge; {said}." in summary(rows).sentence
+
+
+@pytest.mark.parametrize(
+    ("hits", "n", "said"),
+    [(4, 5, "80 % (38–96 %, n = 5)"), (3, 96, "3 % (1–9 %, n = 96)"), (0, 0, "– (n = 0)")],
+)
+def test_a_rate_stands_with_its_interval_and_count(hits: int, n: int, said: str) -> None:
+    assert percent(rate(hits, n)) == said
+
+
 def test_a_break_after_the_first_divergence_rests_on_another_history(store: Store) -> None:
     early = Edit(name="x", changes=(SetMessage(index=0, text="Refund 1"), SetSystem(VERIFY)))
     verdict = summary(run(store, stored(store), early), BREAK)
@@ -562,15 +653,64 @@ def test_the_estimate_counts_what_is_not_stored_from_recorded_tokens(store: Stor
     half = foreseen(trace, EDIT, offline)
     assert (half.calls, half.stored) == (5, 5)
     assert foreseen(trace, EDIT, Cached(store, "nobody-knows-it")).usd is None
+    some = estimate(trace, EDIT, Models.one(offline), sampling=LOOK, steps={0, BREAK})
+    assert (some.calls, some.stored, some.input_tokens) == (2, 2, 2000)
+
+
+def sized(*tokens: int) -> list[AnySpan]:
+    """The spans of the dialogue, whose calls took so many tokens."""
+    left = iter(tokens)
+    return [
+        structs.replace(span, usage=Usage(input_tokens=next(left), output_tokens=50))
+        if isinstance(span, ModelCall)
+        else span
+        for span in spans()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "plain", "written", "read", "share"),
+    [
+        ("cheap", 900 + 900, 2000 + 500 + 3000 + 200, 2000 + 2000 + 2500 + 3000 + 3000 + 3200, 1.0),
+        ("fast", 2 * (2000 + 2500 + 900 + 3000 + 3200), 0, 0, 1.0),
+        ("batch", 2 * (2000 + 2500 + 900 + 3000 + 3200), 0, 0, 0.5),
+    ],
+)
+def test_a_call_is_priced_by_what_the_one_before_it_left_in_the_cache(
+    store: Store, schedule: Schedule, plain: int, written: int, read: int, share: float
+) -> None:
+    """Two samples of five steps: in turn, the second reads all of its request, the first what the
+    step before it sent; below 1,024 tokens nothing is kept."""
+    trace = stored(store, sized(2000, 2500, 900, 3000, 3200))
+    sampling = Sampling(levels=(2,), schedule=schedule)
+    made = foreseen(trace, None, Cached(store, "claude-sonnet-4-5"), sampling)
+    assert (made.calls, made.input_tokens, made.output_tokens) == (10, 2 * 11_600, 500)
+    usd = plain * 3e-6 + written * 3.75e-6 + read * 0.3e-6 + 500 * 15e-6
+    assert made.usd == pytest.approx(share * usd)
+
+
+def test_an_estimate_of_several_is_their_sum_and_its_price_known_where_all_are() -> None:
+    one = Estimate(calls=2, stored=1, input_tokens=30, output_tokens=4, by_size=1, usd=0.25)
+    other = Estimate(calls=3, stored=0, input_tokens=50, output_tokens=6, usd=0.5)
+    assert total_estimate([one, other]) == Estimate(
+        calls=5, stored=1, input_tokens=80, output_tokens=10,
+        by_size=1, usd=0.75, max_calls=5, max_usd=0.75,
+    )  # fmt: skip
+    unknown = total_estimate([one, structs.replace(other, usd=None)])
+    assert (unknown.calls, unknown.usd, unknown.max_usd) == (5, None, None)
+    assert total_estimate([]) == NO_CALLS
 
 
 def test_tokens_that_were_not_recorded_are_reckoned_from_the_size(store: Store) -> None:
     bare = [
         structs.replace(span, usage=None) if hasattr(span, "usage") else span for span in spans()
     ]
-    made = foreseen(stored(store, bare), None, Cached(store, "tiny"))
+    trace, model = stored(store, bare), Tiny()
+    made = foreseen(trace, None, Cached(store, "tiny"))
     assert made.by_size == made.calls == 5
-    assert made.input_tokens > 0
+    run(store, trace, None, model)
+    sent = [json.dumps(body, separators=(",", ":"), ensure_ascii=False) for body in model.bodies]
+    assert made.input_tokens == sum(len(body.encode()) // 4 + 1 for body in sent)
 
 
 # --- choosing a model

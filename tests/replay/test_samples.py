@@ -165,6 +165,13 @@ def test_a_flip_is_told_from_chance_and_its_counts_stand_beside_it(store: Store)
     assert not verdict.look
 
 
+def test_without_a_break_a_flip_beyond_chance_is_a_change(store: Store) -> None:
+    verdict = summary(run(stored(store), EDIT, tiny(store)))
+    assert verdict.marks == {0: "same", BREAK: "changed", 2: "same", 3: "same", 4: "same"}
+    assert verdict.collateral == Collateral(changed=1, same=1)
+    assert (verdict.at_break, verdict.at_break_test) == (None, None)
+
+
 def test_three_samples_of_a_flip_may_be_chance(store: Store) -> None:
     verdict = summary(run(stored(store), EDIT, tiny(store), fixed(3)), BREAK)
     assert verdict.effects == ()
