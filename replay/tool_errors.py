@@ -48,6 +48,8 @@ _HEAD = re.compile(
     r"|exception\s*:|traceback \(most recent call last\)"
     r"|fatal: |mcp error\b|npm err!|requesterror\b"
     r"|http(?:/[\d.]+)?(?: error| status)?:? [45]\d\d\b|[45]\d\d (?:client|server) error"
+    r"|unsupported (?:\w+ ){0,2}call: |aborted by (?:the )?user\b"
+    r"|(?:exec_command|write_stdin) failed\b"
     r"|panic: |thread '[^']*' panicked|(?:code )?execution failed\b|<returncode>[1-9]"
     r"|(?:the )?(?:tool(?: call)?|command|execution|request|operation|script|process)"
     r" (?:has |was )?timed ?out\b"
@@ -58,8 +60,6 @@ _HEAD = re.compile(
 
 _REFUSES = re.compile(
     r"\s*(?:failed to |failure\b|invalid \w+|no such |unknown (?:tool|function)"
-    r"|unsupported (?:\w+ ){0,2}call: |aborted by (?:the )?user\b"
-    r"|(?:exec_command|write_stdin) failed\b"
     r"|(?:tool|function) \S+ (?:not|does not|doesn't|is not|isn't) "
     r"|cannot |can't |could not |couldn't |unable to |permission denied|access denied"
     r"|(?:tool|function|call|request|query|operation)(?: \S+)? failed\b|usage: )",

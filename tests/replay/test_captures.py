@@ -16,10 +16,6 @@ from tests.shared import DATA, needs_shared
 OURS = Path(__file__).resolve().parents[2] / "fixtures" / "captures"
 
 WRONG: Mapping[str, str] = {
-    "codex_unsupported_tool": "calls that the harness refused are no errors",
-    "dspy_openinference": (
-        "the task is taken for `[[ ## task ## ]]`, the tool for `get_order.__call__`"
-    ),
     "google_adk_no_model_calls": "the agent's sums are a model call, and said to be complete",
     "google_adk_openinference": "a result's `status: error` inside `response` is no error",
     "openai_agents_otel": "calls in the repr of a Responses item unread, the repr is the text",

@@ -7,6 +7,7 @@ no span ran is known by what the model said and was answered.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
@@ -459,9 +460,13 @@ def _retrieval(span: Known) -> Retrieval:
     return Retrieval(**_fields(span), query=parsed(query), documents=documents, extra=extra)
 
 
+_METHOD = re.compile(r"\.(__call__|_?a?(call|run|invoke|use|execute))$")
+
+
 def _tool_name(span: Known) -> str:
-    """The tool's name; a span may only have it in its own."""
-    return span.word(TOOL) or span.raw.name.removeprefix("execute_tool ") or "tool"
+    """The tool's name; a span may only have it in its own, with the method that ran it."""
+    named = span.raw.name.removeprefix("execute_tool ")
+    return span.word(TOOL) or _METHOD.sub("", named) or "tool"
 
 
 def _arguments(span: Known) -> tuple[Json, str | None]:

@@ -164,8 +164,13 @@ def title_of(found: tuple[AnySpan, ...], given: Json, otherwise: str | None) -> 
     return cut(otherwise) if otherwise else None
 
 
+_ARGUMENTS = ("input_args", "kwargs", "inputs")
+"""Under which names a function's record has what it was called with."""
+
+
 def _task(given: Json) -> str | None:
     if isinstance(given, dict):
+        given = next((given[n] for n in _ARGUMENTS if isinstance(given.get(n), dict)), given)
         said = next((given[n] for n in _TASK if isinstance(given.get(n), str) and given[n]), None)
         if said is not None:
             return user_label([{"role": "user", "content": said}])

@@ -11,6 +11,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import msgspec
+
+from replay.depth import from_text
 from replay.formats.common import known, listed, obj, parse_repr, word
 from replay.formats.genai import attributes
 from replay.formats.genai.attributes import Kind, Known, known_of
@@ -73,11 +76,7 @@ def _decode(given: dict[str, Json]) -> dict[str, Json]:
     """MLflow writes every attribute as JSON, texts too."""
     if "mlflow.spanType" not in given:
         return given
-    return {name: readable(v) if _is_text(v) else v for name, v in given.items()}
-
-
-def _is_text(value: Json) -> bool:
-    return isinstance(value, str) and value[:1] == '"'
+    return {name: _unquote(value) for name, value in given.items()}
 
 
 def asks(raw: RawSpan) -> bool:
@@ -237,13 +236,15 @@ def _why(response: Json) -> str | None:
 def _of_tool(span: Known) -> dict[str, Json]:
     """Arguments out of what wraps them; of a result the id of its call, and whether it is an
     error."""
-    given, gave = _argument(span), readable(_result(span))
+    given, told = _argument(span), _result(span)
+    gave = readable(told)
     result, call_id, failed = result_of(gave)
     found: dict[str, Json] = {}
     unwrapped = arguments_of(readable(given))
     if unwrapped is not None or span.of(attributes.ARGUMENTS) is None:
         found |= present(**{attributes.ARGUMENTS.names[0]: unwrapped or given})
-    if result is not gave or span.of(attributes.RESULT) is None:
+    result = result if result is not gave else _unquote(told)
+    if result is not told or span.of(attributes.RESULT) is None:
         found |= present(**{attributes.RESULT.names[0]: result})
     failed = failed or span.raw.attributes.get("gen_ai.tool.status") == "error"
     if call_id is not None and span.of(attributes.CALL) is None:
@@ -264,6 +265,16 @@ def _result(span: Known) -> Json:
     value = span.of(attributes.RESULT)
     value = span.raw.attributes.get("gen_ai.completion") if value is None else value
     return _in_event(span.raw, "gen_ai.choice", "message") if value is None else value
+
+
+def _unquote(value: Json) -> Json:
+    """The text that a text of JSON holds: a function's result is encoded whatever it is."""
+    if not isinstance(value, str) or value[:1] != '"':
+        return value
+    try:
+        return from_text(value)
+    except msgspec.DecodeError:
+        return value
 
 
 def _in_event(raw: RawSpan, name: str, field: str) -> Json:

@@ -11,20 +11,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from replay.errors import BadTrace
-from replay.formats.chat import cut, user_label
-from replay.formats.common import known, obj, word
+from replay.formats.common import known, word
 from replay.formats.genai import attributes, logs
 from replay.formats.genai.attributes import Kind, Known
 from replay.formats.genai.builder import Builder, count_spans
 from replay.formats.genai.logs import scores
-from replay.formats.genai.messages import several
 from replay.formats.genai.reconcile import reconcile
 from replay.formats.genai.records import Held, Log, RawSpan, Record, parsed
+from replay.formats.genai.services import title_of
 from replay.formats.otlp import exports, protobuf
 from replay.formats.otlp.exports import Ends, by_line, exported
 from replay.formats.sidecars import FileTally
 from replay.formats.source import HEAD_BYTES, Head, Source, Tally
-from replay.trace import AgentSpan, AnySpan, Batch, Header, Level, ModelCall
+from replay.trace import AgentSpan, AnySpan, Batch, Header, Level
 
 NAME = "otlp"
 TITLE = "OpenTelemetry (OTLP JSON and protobuf)"
@@ -193,19 +192,10 @@ def _variant(found: list[Known]) -> str | None:
 
 
 def _title(spans: tuple[AnySpan, ...], found: list[Known]) -> str | None:
-    """The first line of what the run was asked: the root's input, else the first message to a
-    model; else what the root is called."""
+    """The first line of what the run was asked: a root's input, else the first message to a model;
+    else what the root is called."""
     ids = {span.raw.id for span in found}
     roots = [span for span in found if span.raw.parent not in ids]
-    for root in roots:
-        given = parsed(root.of(attributes.GIVEN))
-        task = obj(given).get("task", given)
-        title = user_label(several(task)) if isinstance(task, (str, list)) else None
-        if title is not None:
-            return title
-    for span in spans:
-        if isinstance(span, ModelCall) and span.request.context is not None:
-            title = user_label([message.body for message in span.request.context.messages()])
-            if title is not None:
-                return title
-    return cut(roots[0].raw.name) if roots and roots[0].raw.name else None
+    given = [value for root in roots if (value := parsed(root.of(attributes.GIVEN))) is not None]
+    name = roots[0].raw.name if roots else None
+    return title_of(spans, given[0] if given else None, name)
