@@ -12,36 +12,13 @@ they record contents unless told not to."""
 # [tool.capture.openllmetry_langchain]
 # ///
 
-from langchain.agents import create_agent
-from langchain.agents.middleware import wrap_tool_call
-from langchain_core.messages import ToolMessage
-from langchain_openai import ChatOpenAI
+import langchain_agent
 from opentelemetry.instrumentation.langchain import LangchainInstrumentor
 from opentelemetry.instrumentation.openai import OpenAIInstrumentor
-from shop import MODEL, MODEL_URL, SYSTEM, TASK, get_order, refund_order, tracer_provider
+from shop import tracer_provider
 
 provider = tracer_provider()
 LangchainInstrumentor().instrument(tracer_provider=provider)
 OpenAIInstrumentor().instrument(tracer_provider=provider)
-
-
-@wrap_tool_call
-def told(request, handler):
-    """The model is told of an error."""
-    try:
-        return handler(request)
-    except ValueError as error:
-        return ToolMessage(
-            content=f"Error: {error}", tool_call_id=request.tool_call["id"], status="error"
-        )
-
-
-agent = create_agent(
-    ChatOpenAI(model=MODEL, base_url=f"{MODEL_URL}/v1", api_key="none"),
-    tools=[get_order, refund_order],
-    system_prompt=SYSTEM,
-    middleware=[told],
-    name="shop",
-)
-print(agent.invoke({"messages": [{"role": "user", "content": TASK}]})["messages"][-1])
+langchain_agent.run(streamed=False)
 provider.shutdown()
