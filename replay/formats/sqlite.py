@@ -1,10 +1,10 @@
 """SQLite files that other tools keep their runs in, read where they lie: Phoenix's `phoenix.db`,
 MLflow's `mlflow.db`, the `logs.db` of `llm`, goose's `sessions.db`, `data.sqlite3` of Amazon Q and
-Kiro.
+Kiro, Cursor's `state.vscdb`.
 
 The file is opened read-only (`database`); whose it is, its tables say; one module a tool reads its
-traces (`openinference.tables`, `mlflow`, `llm_logs`, `goose`, `amazon_q`). A trace is the same one,
-under the same id, as in the tool's own export.
+traces (`openinference.tables`, `mlflow`, `llm_logs`, `goose`, `amazon_q`, `cursor`). A trace is
+the same one, under the same id, as in the tool's own export.
 """
 
 from __future__ import annotations
@@ -13,18 +13,20 @@ from collections.abc import Collection, Iterator
 from typing import Protocol
 
 from replay.errors import BadTrace
-from replay.formats import amazon_q, goose, llm_logs, mlflow
+from replay.formats import amazon_q, cursor, goose, llm_logs, mlflow
 from replay.formats.database import MAGIC, Database, opened, tables
 from replay.formats.openinference import tables as phoenix
 from replay.formats.source import Head, Source, Tally, plain_file
 from replay.trace import Batch, Level
 
 NAME = "sqlite"
-TITLE = "SQLite files of Phoenix, MLflow, llm, goose, Amazon Q and Kiro CLI"
-FILES = "phoenix.db, mlflow.db, logs.db, sessions.db, data.sqlite3"
+TITLE = "SQLite files of Phoenix, MLflow, llm, goose, Amazon Q, Kiro CLI and Cursor"
+FILES = "phoenix.db, mlflow.db, logs.db, sessions.db, data.sqlite3, state.vscdb"
 FIDELITY = (Level.EXACT, Level.REBUILT, Level.PARTIAL, Level.NONE)
 LACKS = "whatever the tool's own export leaves out"
-VERIFIED = "real files; for goose, Amazon Q and Kiro, their source code"
+VERIFIED = (
+    "real files; for goose, Amazon Q and Kiro, their source code; for Cursor, public readers of it"
+)
 
 _SHOWN = 8
 
@@ -37,7 +39,7 @@ class _Tool(Protocol):
     def traces(self, database: Database, path: str, tally: Tally) -> Iterator[Batch]: ...
 
 
-_TOOLS: tuple[_Tool, ...] = (phoenix, mlflow, llm_logs, goose, amazon_q)
+_TOOLS: tuple[_Tool, ...] = (phoenix, mlflow, llm_logs, goose, amazon_q, cursor)
 _OLD = ((amazon_q.OLD_TABLES, amazon_q),)
 """Tables that a tool had before."""
 
