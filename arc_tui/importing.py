@@ -70,11 +70,12 @@ class FileReport(Struct, frozen=True, kw_only=True):
     @property
     def others(self) -> tuple[str, ...]:
         """A sentence for each recording of a run of which a fuller one is there."""
+        less = [(each.id, each.fuller) for each in self.traces if each.fuller is not None]
+        less += [(other, each.id) for each in self.traces for other in each.outdone]
         return tuple(
-            f"{each.id[:8]} is another recording of run {each.fuller[:8]}, which holds more:"
+            f"{each[:8]} is another recording of run {fuller[:8]}, which holds more:"
             " lists show that one"
-            for each in self.traces
-            if each.fuller is not None
+            for each, fuller in less
         ) + tuple(
             f"{each.id[:8]} was imported before with more in it: kept that"
             for each in self.traces

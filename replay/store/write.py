@@ -38,7 +38,8 @@ class Finished(Struct, frozen=True, kw_only=True):
     """What became of a trace: its id and how it compared with what was there.
 
     `lesser` is a part of what was stored under that id, which stays. `fuller` is another recording
-    of the same run that holds more: lists show that one; None where they show this.
+    of the same run that holds more: lists show that one; None where they show this, and `outdone`
+    are the recordings of the run that it outdoes.
     """
 
     id: str
@@ -47,6 +48,7 @@ class Finished(Struct, frozen=True, kw_only=True):
     steps: int
     problems: tuple[str, ...] = ()
     fuller: str | None = None
+    outdone: tuple[str, ...] = ()
 
 
 class _Open(Struct):
@@ -174,7 +176,7 @@ class Writer:
             self._describe(db, open_, problems)
             _sum(db, open_.row)
             verdict = _settle(db, key, open_.row, replace=self._replace)
-            fuller = _fuller(db, key)
+            fuller, outdone = _others(db, key, verdict)
         if verdict is None:
             self.drop_row(open_.row)
             raise BadTrace(
@@ -190,6 +192,7 @@ class Writer:
             steps=len(made.asks),
             problems=problems,
             fuller=fuller,
+            outdone=outdone,
         )
 
     def restore(self, trace: Batch, key: str, run: str, imported_ns: int) -> str:
@@ -368,14 +371,19 @@ def _settle(db: sqlite3.Connection, key: str, row: int, *, replace: bool) -> Ver
     return "grown" if grown else "replaced"
 
 
-def _fuller(db: sqlite3.Connection, key: str) -> str | None:
-    """The recording that lists show in place of this one, None where they show it."""
+def _others(
+    db: sqlite3.Connection, key: str, verdict: Verdict | None
+) -> tuple[str | None, tuple[str, ...]]:
+    """(the recording of the same run that lists show in place of this one, those that this one is
+    shown in place of, where it is new there)."""
     found = db.execute(
-        "SELECT o.key FROM trace t JOIN trace o ON o.run = t.run AND o.preferred"
-        " WHERE t.key = ? AND t.complete AND NOT t.preferred",
+        "SELECT o.key, o.preferred, t.preferred FROM trace t JOIN trace o ON o.run = t.run"
+        " WHERE t.key = ? AND t.complete AND o.complete AND o.key <> t.key ORDER BY o.key",
         (key,),
-    ).fetchone()
-    return None if found is None else str(found[0])
+    ).fetchall()
+    fuller = next((other for other, shown, _ in found if shown), None)
+    told = verdict in ("new", "grown", "replaced")
+    return fuller, tuple(other for other, _, shown in found if shown and told)
 
 
 def _take_place(db: sqlite3.Connection, old: int, new: int) -> None:
