@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
@@ -30,9 +29,6 @@ from replay.locked.tally import (
 from replay.models.choose import label
 from replay.statistics import ALPHA, Rate, holm, rate
 from replay.trace import Level
-
-if TYPE_CHECKING:
-    from replay.compare.actions import Difference
 
 
 class Collateral(Struct, frozen=True, kw_only=True):
@@ -323,19 +319,17 @@ def _of_edit(facts: Verdict, rows: dict[int, StepResult]) -> str:
 
 
 def _change(facts: Verdict, row: StepResult) -> str:
-    """From what to what the edit diverges, by its first sample that does."""
+    """From what to what the edit diverges, by its first sample that does: at this step most do."""
     if not facts.rebased:
         return _divergence(row, "edited")
     found = (each.beside for each in row.edited if each.beside is not None)
-    return next((each.brief for each in found if each.diverges), "another action")
+    return next(each.brief for each in found if each.diverges)
 
 
 def _divergence(row: StepResult, side: str) -> str:
-    """What an arm does instead, by its first sample that diverges."""
+    """What an arm does instead, by its first sample that diverges: at this step most do."""
     replies = row.control if side == "control" else row.edited
-    diverging = (each.against for each in replies if each.against.diverges)
-    found: Difference | None = next(diverging, None)
-    return found.brief if found is not None else "another action"
+    return next(each.against.brief for each in replies if each.against.diverges)
 
 
 def _against_control(facts: Verdict, step: int) -> str:
