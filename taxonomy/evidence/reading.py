@@ -386,6 +386,13 @@ def answered(act: Act) -> Evidence:
     )
 
 
+def called_and_answered(act: Act) -> Iterator[Evidence]:
+    """A call and, where something came back, the reply."""
+    yield called(act)
+    if act.reply.text:
+        yield answered(act)
+
+
 def quote_turn(turn: Turn, words: str) -> Evidence:
     """Words of a turn."""
     return Evidence(role="says", text=cut(words, _QUOTE), step=turn.index, span=turn.ask.id)

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 
 from replay.effects import words_of
 from taxonomy.classes import FailureClass
-from taxonomy.evidence.reading import WRITTEN, Act, Turn, answered, called, leaves
+from taxonomy.evidence.reading import WRITTEN, Act, Turn, called_and_answered, leaves
 from taxonomy.evidence.results import Kind, cut
-from taxonomy.findings import Evidence, Finding
+from taxonomy.findings import Finding
 from taxonomy.rules.rule import Rule, RuleContext
 
 NAME = "bad args"
@@ -105,13 +105,8 @@ def _finding(refused: Sequence[tuple[Act, str]]) -> Finding:
         span=act.span.id,
         why=f"{cut(why, 80)}{times}",
         rule=NAME,
-        evidence=(called(act), answered(act) if act.reply.text else _unparsed(act)),
+        evidence=tuple(called_and_answered(act)),
     )
-
-
-def _unparsed(act: Act) -> Evidence:
-    raw = act.span.arguments_raw or ""
-    return Evidence(role="called", text=cut(raw, 240), step=act.step, span=act.span.id)
 
 
 RULE = Rule(name=NAME, find=find, denies="fits")

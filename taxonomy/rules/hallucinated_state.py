@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from replay.effects import words_of
 from taxonomy.classes import FailureClass
 from taxonomy.evidence.claims import Claimed, claimed
-from taxonomy.evidence.reading import Act, Turn, answered, called, leaves, quote_turn
+from taxonomy.evidence.reading import Act, Turn, called_and_answered, leaves, quote_turn
 from taxonomy.evidence.results import Kind, cut
 from taxonomy.evidence.value_origins import Value
 from taxonomy.findings import Evidence, Finding
@@ -118,11 +118,7 @@ def _finding(case: RuleContext, values: Sequence[Value]) -> Finding:
         why=f"{phrase(first)}{more}",
         rule=NAME,
         evidence=(
-            *(
-                evidence
-                for value in values[:_CITED]
-                for evidence in (called(value.act), answered(value.act))
-            ),
+            *(evidence for value in values[:_CITED] for evidence in called_and_answered(value.act)),
             *_derived(case, first.act),
         ),
     )

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import zip_longest
 
 from taxonomy.classes import FailureClass
-from taxonomy.evidence.reading import Act, Turn, answered, called, leaves, mutates, unknown_tool
+from taxonomy.evidence.reading import Act, Turn, called_and_answered, leaves, mutates, unknown_tool
 from taxonomy.evidence.results import Kind, cut
 from taxonomy.findings import Finding
 from taxonomy.rules.rule import Rule, RuleContext
@@ -100,7 +100,7 @@ def _finding(act: Act, why: str) -> Finding:
         span=act.span.id,
         why=why,
         rule=NAME,
-        evidence=(called(act), answered(act)),
+        evidence=tuple(called_and_answered(act)),
     )
 
 

@@ -38,4 +38,4 @@ def assert_citable(finding: Finding, made: Trace) -> None:
         assert each.span is None or each.span in spans
         assert each.step is None or 0 <= each.step < len(made.steps)
         assert each.step is None or each.span is not None
-        assert len(each.text) <= LONGEST
+        assert 0 < len(each.text) <= LONGEST

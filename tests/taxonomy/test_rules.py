@@ -227,7 +227,9 @@ class TestBadArgs:
         made = trace([step(call("book", NOTHING, seat=14))], tools=[self.TOOL])
         finding = one(made, FailureClass.BAD_ARGS)
         assert finding.why == 'book: 14 is not of type "string"'
-        assert {(each.role, each.step) for each in finding.evidence} == {("called", 0)}
+        assert [(each.role, each.text) for each in finding.evidence] == [
+            ("called", 'book {"seat":14}')
+        ]
 
     def test_what_the_tool_took_it_took_whatever_its_schema_says(self) -> None:
         made = trace([step(call("book", "booked", seat=14))], tools=[self.TOOL])
@@ -474,11 +476,20 @@ class TestGaveUp:
 class TestWrongTool:
     def test_a_tool_that_does_not_exist(self) -> None:
         made = trace([step(call("lookup", error("No such tool available: lookup"), q="x"))])
-        assert one(made, FailureClass.WRONG_TOOL).why == "called lookup, which does not exist"
+        finding = one(made, FailureClass.WRONG_TOOL)
+        assert finding.why == "called lookup, which does not exist"
+        assert [(each.role, each.text, each.place) for each in finding.evidence] == [
+            ("called", 'lookup {"q":"x"}', ""),
+            ("error", "No such tool available: lookup", "lookup"),
+        ]
 
     def test_a_tool_that_was_not_offered(self) -> None:
         made = trace([step(call("lookup", NOTHING, q="x"))], tools=[tool("search", q={})])
-        assert one(made, FailureClass.WRONG_TOOL).why == "called lookup, which was not offered"
+        finding = one(made, FailureClass.WRONG_TOOL)
+        assert finding.why == "called lookup, which was not offered"
+        assert [(each.role, each.text) for each in finding.evidence] == [
+            ("called", 'lookup {"q":"x"}')
+        ], "no reply was recorded"
 
     def test_a_slip_that_the_next_call_mends_is_none(self) -> None:
         gone = error("No such tool available: lookup")
