@@ -1,7 +1,7 @@
 """opencode sessions: an export, a storage folder and a database say the same.
 
-No real session was at hand: these are written after opencode's own types, its storage layouts and
-the tables of its database.
+These are written after opencode's own types, its storage layouts and the tables of its database;
+a real export is among `tests/replay/recorded`.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ from tests.replay.recorded import RECORDED
 
 
 class Truth(Struct, frozen=True):
-    """What is true of a recording: its format, the agent, the tools called, stop reasons, and
-    whether it has the user's prompt."""
+    """What is true of a recording: its format, the agent, the tools called, stop reasons,
+    whether it has the user's prompt, and its title."""
 
     file: str
     format: str
@@ -31,6 +31,7 @@ class Truth(Struct, frozen=True):
     called: tuple[str, str, str]
     stops: tuple[str | None, ...] = (None, None, None)
     prompt: bool = True
+    title: str | None = "Refund my orders"
 
 
 TRUTHS = (
@@ -46,6 +47,7 @@ TRUTHS = (
         "claude-code",
         ("Read", "Bash", "Read"),
         prompt=False,
+        title=None,
     ),
     Truth(
         "cline/1795489038937_l4bcm/1795489038937_l4bcm.messages.json",
@@ -59,6 +61,14 @@ TRUTHS = (
         "copilot-cli",
         ("view", "bash", "view"),
         ("tool", "tool", "end"),
+    ),
+    Truth(
+        "opencode.json",
+        "opencode",
+        "opencode",
+        ("read", "bash", "read"),
+        ("tool", "tool", "end"),
+        title="Order 1039 was refunded, all done.",
     ),
 )
 each = pytest.mark.parametrize("truth", TRUTHS, ids=lambda truth: truth.file)
@@ -97,8 +107,7 @@ def test_a_recording_has_the_words_of_the_user_and_the_last_of_the_agent(truth: 
     last = models(batch)[-1].response.message
     assert last is not None
     assert text(last) == "Order 1039 was refunded, all done."
-    title = "Refund my orders" if truth.prompt else None
-    assert (batch.header.agent, batch.header.title) == (truth.agent, title)
+    assert (batch.header.agent, batch.header.title) == (truth.agent, truth.title)
     assert batch.header.labels["cwd"] == "/home/user/shop"
 
 

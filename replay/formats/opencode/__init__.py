@@ -33,7 +33,7 @@ TITLE = "opencode sessions"
 FILES = ".json exports, opencode's storage folder, opencode.db"
 FIDELITY = (Level.PARTIAL,)
 LACKS = "the tools; usually the system prompt"
-VERIFIED = "its source code"
+VERIFIED = "real files"
 
 _TABLES = ("message", "part", "session")
 _ABOUT = (rb'"id"\s*:\s*"ses', rb'"title"\s*:', rb'"time"\s*:\s*\{\s*"created"\s*:\s*\d')
