@@ -6,6 +6,7 @@ from __future__ import annotations
 import gzip
 import json
 import sys
+import tomllib
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -138,8 +139,8 @@ def test_nothing_of_a_machine_stays_in_a_capture() -> None:
     assert found.name == "in /home/user/shop/shop.py"
     assert found.attributes[0].value.string_value == "/home/user/venv/lib/a.py"
     assert found.events[0].attributes[0].value.string_value == "File /usr/lib/x.py"
-    zipped = scrubber.file("a.json.gz", gzip.compress(b'"/srv/build/env-1"'))
-    assert gzip.decompress(zipped) == b'"/home/user/venv"'
+    zipped = scrubber.file("a.json.gz", gzip.compress(b"'/srv/build/env-1' /tmp/s/12.sock"))
+    assert gzip.decompress(zipped) == b"'/home/user/venv' /tmp/it"
 
 
 def test_every_capture_that_is_kept_has_its_script_and_every_script_its_capture() -> None:
@@ -148,6 +149,13 @@ def test_every_capture_that_is_kept_has_its_script_and_every_script_its_capture(
     for name, made in frameworks().items():
         expected = expected_of(CAPTURES / name)
         assert (expected.client, expected.not_in_the_file) == (made.client, made.not_in_the_file)
+
+
+def test_the_wheel_takes_every_fixture_but_the_captures() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    taken = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    names = {path.name for path in CAPTURES.parent.iterdir()} - {CAPTURES.name}
+    assert taken == {f"fixtures/{name}": f"arc_tui/fixtures/{name}" for name in names}
 
 
 @pytest.mark.process

@@ -110,6 +110,8 @@ def _expected(
     steps = tuple(_step(each, left) for each in served)
     calls = [call for step in steps for call in step.calls]
     first = served[0].question
+    # What no file holds cannot be compared, and may be another's to publish.
+    records_system = not any("system prompt" in each for each in chosen.not_in_the_file)
     costs = [cost_usd(each.question.model, each.turn) for each in served]
     known = [cost for cost in costs if cost is not None]
     return Expected(
@@ -121,7 +123,7 @@ def _expected(
         runs=(
             ExpectedRun(
                 task="Refund my orders 1049 and 1050 please.",
-                system=first.system,
+                system=first.system if records_system else None,
                 model=first.model,
                 model_steps=len(steps),
                 tool_calls=len(calls),

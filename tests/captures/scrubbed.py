@@ -21,6 +21,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 DROPPED = re.compile(r"process\..*|host\..*|os\..*|thread\..*|service\.instance\.id")
 """Attributes that say where something ran and not what."""
 
+TEMPORARY = re.compile(r"/tmp/[\w./-]+")
+"""A file of one moment, whose name often holds a process id."""
+
 COMMON = {"root", "user", "localhost", "vm"}
 """Names that say nothing of a machine or of who uses it."""
 
@@ -44,7 +47,7 @@ class Scrubber:
     def text(self, text: str) -> str:
         for word, instead in self._words:
             text = text.replace(word, instead)
-        return self._names.sub("user", text)
+        return TEMPORARY.sub("/tmp/it", self._names.sub("user", text))
 
     def file(self, name: str, body: bytes) -> bytes:
         """A file of a capture without them."""
