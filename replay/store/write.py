@@ -310,6 +310,15 @@ def _number(db: sqlite3.Connection, row: int, made: Plan) -> None:
     )
 
 
+_ALL_CALLS = """count(*) > 0 AND NOT EXISTS (
+  SELECT 1 FROM tool_call c JOIN span x ON x.id = c.span
+  WHERE x.trace = trace.id AND c.asked_by IS NULL AND x.start_ns IS NOT NULL
+    AND NOT EXISTS (SELECT 1 FROM span k
+      WHERE k.trace = trace.id AND k.kind = 'model' AND coalesce(k.end_ns, 0) <= x.start_ns))"""
+"""There are model calls, and none is missing: no tool ran that none of them asked for before any of
+them had ended."""
+
+
 def _sum(db: sqlite3.Connection, row: int) -> None:
     """What a list shows of a trace. Unknown parts are left out and said to be (`*_complete`)."""
     weakest = " ".join(f"WHEN '{level.value}' THEN {level.rank}" for level in Level)
@@ -318,8 +327,10 @@ def _sum(db: sqlite3.Connection, row: int) -> None:
           (steps, input_tokens, output_tokens, tokens_complete, cost_usd, cost_complete, masked,
            models, fidelity) = (
             SELECT count(*), sum(m.input_tokens), sum(m.output_tokens),
-              count(*) = count(m.input_tokens) AND count(*) = count(m.output_tokens),
-              sum(m.cost_usd), count(*) = count(m.cost_usd), coalesce(max(m.masked), 0),
+              count(*) = count(m.input_tokens) AND count(*) = count(m.output_tokens)
+                AND {_ALL_CALLS},
+              sum(m.cost_usd), count(*) = count(m.cost_usd) AND {_ALL_CALLS},
+              coalesce(max(m.masked), 0),
               group_concat(DISTINCT coalesce(m.response_model, m.model)),
               (SELECT w.fidelity FROM step x JOIN model_call w ON w.span = x.ask
                WHERE x.trace = trace.id

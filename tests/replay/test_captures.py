@@ -19,13 +19,9 @@ WRONG: Mapping[str, str] = {
     "claude_agent_sdk_stream": (
         "output tokens that a stream began with are taken for the answer's, and said to be complete"
     ),
-    "google_adk_no_model_calls": "the agent's sums are a model call, and said to be complete",
-    "google_adk_openinference": "a result's `status: error` inside `response` is no error",
     "langchain_told_twice": (
         "the client's spans, in traces of their own with the same response ids, are runs"
     ),
-    "openai_agents_otel": "calls in the repr of a Responses item unread, the repr is the text",
-    "openllmetry_openai_agents": "of two output messages, one a call, the second is lost",
     "pydantic_ai_no_contents": "contents that were left out are read as empty texts",
 }
 

@@ -30,7 +30,14 @@ from replay.formats.common import (
 )
 from replay.formats.genai import attributes, messages
 from replay.formats.genai.attributes import Known
-from replay.formats.genai.messages import Body, bodies, counted, has_messages, several
+from replay.formats.genai.messages import (
+    Body,
+    bodies,
+    counted,
+    has_messages,
+    join_items,
+    several,
+)
 from replay.formats.genai.records import Raw, RawSpan, flat, grown, parsed
 from replay.formats.genai.translate import answers, asks
 from replay.messages import calls, results
@@ -412,7 +419,7 @@ def _whole(given: dict[str, Any], conversations: Conversations, before: Before) 
     entries = parsed(given.get(attributes.OUTPUT))
     bodies = several(entries, "assistant") if entries is not None else []
     ended = obj(entries[0]).get("finish_reason") if isinstance(entries, list) and entries else None
-    return Talk(shown, message_of(bodies[0]) if bodies else None, word(ended))
+    return Talk(shown, message_of(join_items(bodies)) if bodies else None, word(ended))
 
 
 def _instructions(given: dict[str, Any], conversations: Conversations) -> Message | None:

@@ -327,13 +327,15 @@ class Result(NamedTuple):
 
 
 def result_of(outputs: Json) -> Result:
-    """What a tool gave back, out of LangChain's message, Bedrock's block or MCP's reply where one
-    of these holds it; else the value as it is."""
+    """What a tool gave back, out of LangChain's message, Bedrock's block, Google's part or MCP's
+    reply where one of these holds it; else the value as it is."""
     given = obj(outputs)
     if given.keys() == {"output"}:
         outputs, given = given["output"], obj(given["output"])
     given = _lifted(given)
     given = obj(given.get("toolResult")) or given
+    if given.keys() == {"id", "name", "response"}:  # of Google's parts
+        return Result(given["response"], word(given["id"]))
     call_id = next((word(given[name]) for name in _CALL_IDS if name in given), None)
     failed = given.get("isError") is True or given.get("is_error") is True
     if "content" not in given or not (call_id is not None or "isError" in given):

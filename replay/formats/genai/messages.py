@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from replay.formats.common import known, listed, literal, obj, word
+from replay.formats.common import known, listed, literal, obj, parse_repr, word
 from replay.formats.genai.records import Event, Raw, grown, parsed
 from replay.messages import text
 from replay.trace import Json, Message
@@ -42,6 +42,8 @@ def bodies(entry: Json) -> Iterator[Body]:
             calls.append(call_part(part.get("id"), part.get("name"), part.get("arguments")))
         elif kind == "tool_call_response":
             yield _result(part)
+        elif (made := _printed_call(part)) is not None:
+            calls.append(made)
         elif part is not None:
             content.append(_part(part))
     if content or calls:
@@ -51,6 +53,19 @@ def bodies(entry: Json) -> Iterator[Body]:
         if calls:
             body["tool_calls"] = calls
         yield body
+
+
+_CALL_CLASS = "ResponseFunctionToolCall("
+
+
+def _printed_call(part: Json) -> Body | None:
+    """The call that a client put into a text as Python prints the class of OpenAI's responses."""
+    text = obj(part).get("content")
+    if not isinstance(text, str) or not text.startswith(_CALL_CLASS):
+        return None
+    made = obj(parse_repr(text))
+    name = made.get("name")
+    return call_part(made.get("call_id"), name, made.get("arguments")) if name else None
 
 
 def _chat(message: dict[str, Any]) -> Body:
@@ -139,6 +154,19 @@ _ROLES = {
     "gen_ai.tool.message": "tool",
 }
 _CHOICE = "gen_ai.choice"
+
+
+def join_items(found: list[Body]) -> Body:
+    """The one answer of several messages: some clients write each item of OpenAI's responses as one
+    of its own. Where none but the first calls tools they are answers to choose from."""
+    if not any(each.get("tool_calls") for each in found[1:]):
+        return found[0]
+    content: list[Json] = []
+    for each in found:
+        said = each.get("content")
+        content += [{"type": "text", "text": said}] if isinstance(said, str) else listed(said)
+    made = [call for each in found for call in listed(each.get("tool_calls"))]
+    return {**found[0], "content": simple(content), "tool_calls": made}
 
 
 def has_messages(events: list[Event]) -> tuple[list[Body], Body | None, str | None]:
