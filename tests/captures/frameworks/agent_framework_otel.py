@@ -1,4 +1,5 @@
-"""Microsoft's Agent Framework with its own spans, contents enabled, over the Responses API."""
+"""Microsoft's Agent Framework with its own spans: over the Responses API with contents and
+without, and streamed over the chat API."""
 
 # /// script
 # dependencies = [
@@ -10,21 +11,42 @@
 # [tool.capture.agent_framework_otel.env]
 # ENABLE_INSTRUMENTATION = "true"
 # ENABLE_SENSITIVE_DATA = "true"
+# [tool.capture.agent_framework_streamed]
+# [tool.capture.agent_framework_streamed.env]
+# ENABLE_INSTRUMENTATION = "true"
+# ENABLE_SENSITIVE_DATA = "true"
+# STREAMED = "1"
+# [tool.capture.agent_framework_no_contents]
+# not_in_the_file = ["messages", "words of errors"]
+# [tool.capture.agent_framework_no_contents.env]
+# ENABLE_INSTRUMENTATION = "true"
 # ///
 
 import asyncio
+import os
 
 from agent_framework import Agent, tool
-from agent_framework.openai import OpenAIChatClient
+from agent_framework.openai import OpenAIChatClient, OpenAIChatCompletionClient
 from shop import MODEL, MODEL_URL, SYSTEM, TASK, get_order, refund_order, tracer_provider
 
 provider = tracer_provider()
-client = OpenAIChatClient(model=MODEL, base_url=f"{MODEL_URL}/v1", api_key="none")
+streamed = "STREAMED" in os.environ
+wire = OpenAIChatCompletionClient if streamed else OpenAIChatClient
 agent = Agent(
-    client,
+    wire(model=MODEL, base_url=f"{MODEL_URL}/v1", api_key="none"),
     SYSTEM,
     name="shop",
     tools=[tool(get_order), tool(refund_order)],
 )
-print(asyncio.run(agent.run(TASK)))
+
+
+async def main() -> None:
+    if not streamed:
+        print(await agent.run(TASK))
+        return
+    async for piece in agent.run(TASK, stream=True):
+        print(piece)
+
+
+asyncio.run(main())
 provider.shutdown()

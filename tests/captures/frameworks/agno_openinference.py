@@ -1,4 +1,4 @@
-"""Agno told by OpenInference."""
+"""Agno told by OpenInference, whole and streamed."""
 
 # /// script
 # dependencies = [
@@ -9,7 +9,13 @@
 # ]
 # [tool.capture.agno_openinference]
 # not_in_the_file = ["stop reasons"]
+# [tool.capture.agno_streamed]
+# not_in_the_file = ["stop reasons"]
+# [tool.capture.agno_streamed.env]
+# STREAMED = "1"
 # ///
+
+import os
 
 from agno.agent import Agent
 from agno.models.openai import OpenAIChat
@@ -25,5 +31,8 @@ agent = Agent(
     tools=[get_order, refund_order],
     telemetry=False,
 )
-print(agent.run(TASK).content)
+if "STREAMED" in os.environ:
+    print(*(event.event for event in agent.run(TASK, stream=True)))
+else:
+    print(agent.run(TASK).content)
 provider.shutdown()

@@ -7,13 +7,16 @@
 # ]
 # [tool.capture.semantic_kernel_otel]
 # not_in_the_file = ["cache_read_tokens"]
+# [tool.capture.semantic_kernel_otel.env]
+# SEMANTICKERNEL_EXPERIMENTAL_GENAI_ENABLE_OTEL_DIAGNOSTICS_SENSITIVE = "true"
+# [tool.capture.semantic_kernel_no_contents]
+# not_in_the_file = ["cache_read_tokens", "messages"]
+# [tool.capture.semantic_kernel_no_contents.env]
+# SEMANTICKERNEL_EXPERIMENTAL_GENAI_ENABLE_OTEL_DIAGNOSTICS = "true"
 # ///
 
 import asyncio
 import logging
-import os
-
-os.environ["SEMANTICKERNEL_EXPERIMENTAL_GENAI_ENABLE_OTEL_DIAGNOSTICS_SENSITIVE"] = "true"
 
 from openai import AsyncOpenAI
 from opentelemetry.sdk._logs import LoggingHandler
