@@ -205,7 +205,7 @@ class _SpanBuilder:
         results = [_result(obj(each)) for each in listed(inner.get("tool_use_results"))]
         prompt, beside = word(inner.get("prompt")), word(told.get("additional_context"))
         start_ns = ms_ns(about.get("request_start_timestamp_ms"))
-        self.told(index * 2, results, [beside, prompt], prompt, at_ns or start_ns)
+        self.add_input(index * 2, results, [beside, prompt], prompt, at_ns or start_ns)
         kind = next(iter(said), None)
         inner = obj(said.get(kind)) if kind is not None else {}
         if not inner:
@@ -220,9 +220,9 @@ class _SpanBuilder:
         end_ns = ms_ns(about.get("stream_end_timestamp_ms"))
         self._heard_ns = start_ns or self._heard_ns
         name = word(inner.get("message_id"))
-        self.said(index * 2 + 1, word(inner.get("content")), calls, name, end_ns)
+        self.add_answer(index * 2 + 1, word(inner.get("content")), calls, name, end_ns)
 
-    def told(
+    def add_input(
         self,
         index: int,
         results: list[tuple[dict[str, Any], str | None]],
@@ -242,7 +242,7 @@ class _SpanBuilder:
         self.asked = self.asked or prompt
         self._heard_ns = at_ns or self._heard_ns
 
-    def said(
+    def add_answer(
         self,
         index: int,
         words: str | None,
@@ -273,7 +273,7 @@ class _SpanBuilder:
         self._tally.counts["messages"] += 1
         self._heard_ns = at_ns
 
-    def summarized(self, words: str) -> None:
+    def summarize(self, words: str) -> None:
         """What was said until here was replaced by this."""
         body = {"role": "user", "content": words}
         self._thread.reset(Message(dialect="anthropic", body=body))
@@ -283,14 +283,14 @@ class _SpanBuilder:
 def _result(told: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
     """(the block of a result, why it failed): a text, or JSON as its text."""
     given = told.get("content")
-    shown = given if isinstance(given, str) else "\n".join(map(_shown, listed(given)))
+    shown = given if isinstance(given, str) else "\n".join(map(_part_text, listed(given)))
     call_id = word(told.get("tool_use_id")) or word(told.get("toolUseId"))
     failed = (word(told.get("status")) or "").lower() == "error"
     block = {"type": "tool_result", "tool_use_id": call_id, "content": shown}
     return block, (shown or "error") if failed else None
 
 
-def _shown(part: Json) -> str:
+def _part_text(part: Json) -> str:
     """`{"Text": …}` and `{"Json": …}` of the database, `{"kind", "data"}` of the lines."""
     value = obj(part)
     found = value.get("Text", value.get("Json", value.get("data")))
@@ -299,7 +299,7 @@ def _shown(part: Json) -> str:
 
 def _of_lines(source: Source, tally: Tally) -> Batch | None:
     """A session of Kiro CLI; where it began, and its model, stand in the file beside it."""
-    name, about = source.name.partition(".")[0], _beside(source)
+    name, about = source.name.partition(".")[0], _read_beside(source)
     state = obj(obj(about.get("session_state")).get("rts_model_state"))
     model = word(obj(state.get("model_info")).get("model_id"))
     builder = _SpanBuilder(name, model, None, tally)
@@ -314,7 +314,7 @@ def _of_lines(source: Source, tally: Tally) -> Batch | None:
         if kind in ("Prompt", "ToolResults"):
             results = [_result(each) for each in inner if "toolUseId" in each]
             prompt = "\n".join(filter(None, texts)) or None
-            builder.told(number - 1, results, [*texts], prompt, at_ns)
+            builder.add_input(number - 1, results, [*texts], prompt, at_ns)
         elif kind == "AssistantMessage":
             calls = [
                 (word(each.get("toolUseId")), word(each.get("name")), each.get("input"))
@@ -322,17 +322,17 @@ def _of_lines(source: Source, tally: Tally) -> Batch | None:
                 if "toolUseId" in each
             ]
             words = "".join(filter(None, texts)) or None
-            builder.said(number - 1, words, calls, word(data.get("message_id")), at_ns)
+            builder.add_answer(number - 1, words, calls, word(data.get("message_id")), at_ns)
             spoken = True
         elif kind == "Compaction":
-            builder.summarized(word(data.get("summary")) or "\n".join(filter(None, texts)))
+            builder.summarize(word(data.get("summary")) or "\n".join(filter(None, texts)))
         else:
             tally.unknown[kind or "line without a kind"] += 1
     labels = {"cwd": cwd} if (cwd := word(about.get("cwd"))) else {}
     return _trace(name, builder, source.display, labels, tally) if spoken else None
 
 
-def _beside(source: Source) -> dict[str, Any]:
+def _read_beside(source: Source) -> dict[str, Any]:
     path = source.path.with_suffix(".json")
     if source.display == "-" or path == source.path or not path.is_file():
         return {}

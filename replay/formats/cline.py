@@ -115,7 +115,7 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
     messages = listed(session.get("messages")) if session else listed(document)
     if not any(obj(each).get("role") == "assistant" for each in messages):
         raise BadTrace(source.display, "", "contains no message of a model")
-    beside = _beside(source, session, tally)
+    beside = _read_beside(source, session, tally)
     about = obj(beside)
     name = word(session.get("sessionId")) or _task_id(source) or derived_id(NAME, messages)
     builder = _SpanBuilder(name, session, [*_asks(listed(beside))], tally)
@@ -156,7 +156,7 @@ def _task_id(source: Source) -> str | None:
     return named if source.path.name == HISTORY and source.display != "-" else None
 
 
-def _beside(source: Source, session: dict[str, Any], tally: Tally) -> Json:
+def _read_beside(source: Source, session: dict[str, Any], tally: Tally) -> Json:
     """What the file beside this one says of it, None where there is none that can be read."""
     if source.display == "-":
         return None
@@ -225,7 +225,7 @@ class _SpanBuilder:
             return
         message, errors = _message(role, body)
         if role == "assistant":
-            self._answered(message, body, place, at_ns)
+            self._add_answer(message, body, place, at_ns)
             return
         if body.get("isSummary") is True:
             self._thread.reset(message)
@@ -234,7 +234,7 @@ class _SpanBuilder:
         if body.get("isTruncationMarker") is True:
             self._thread.weaken(REMOVED)
         self._thread.add_message(message, place=place, at_ns=at_ns, errors=errors)
-        self._returned(message, at_ns)
+        self._add_result(message, at_ns)
         self._heard_ns = at_ns or self._heard_ns
         shown = text(message)
         said = _WRAPPED.match(shown)
@@ -248,12 +248,12 @@ class _SpanBuilder:
         for call in self._thread.open_calls():
             where = f"message {call.place.message}"
             self._tally.problem(where, f"{call.call_id!r} has no result")
-        told = self._matched()
+        told = self._match_requests()
         return tuple(_with(span, told.get(span.id)) for span in self._thread.spans())
 
     # --- answers
 
-    def _answered(
+    def _add_answer(
         self, message: Message, body: dict[str, Any], place: Place, at_ns: int | None
     ) -> None:
         name = derived_id(self._parent, "answer", place.message)
@@ -277,7 +277,7 @@ class _SpanBuilder:
         self._called = _in_text(message, turn, self._parent)
         self._heard_ns = at_ns or self._heard_ns
 
-    def _returned(self, message: Message, at_ns: int | None) -> None:
+    def _add_result(self, message: Message, at_ns: int | None) -> None:
         """The result of a call that was made in a text."""
         call, self._called = self._called, None
         if call is None:
@@ -302,7 +302,7 @@ class _SpanBuilder:
 
     # --- requests
 
-    def _matched(self) -> dict[str, _Ask]:
+    def _match_requests(self) -> dict[str, _Ask]:
         """The request of each answer, by the answer's span."""
         asks = self._asks
         if len(asks) != len(self._answers):  # some were cancelled, or failed before they cost

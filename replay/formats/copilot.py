@@ -233,20 +233,20 @@ class _SpanBuilder:
     def build(self, event: _Event) -> None:
         kind, data = event.kind, event.data
         if kind == "assistant.message":
-            self._said(event)
+            self._add_part(event)
         elif kind == "user.message":
-            self._told(event)
+            self._add_user(event)
         elif kind == "system.message" and data.get("role") == "system":
-            self._instructed(word(data.get("content")))
+            self._set_system(word(data.get("content")))
         elif kind == "system.message":
             self._add(event, "developer", word(data.get("content")))
         elif kind == "tool.execution_complete":
-            self._returned(event)
+            self._add_result(event)
         elif kind == "assistant.turn_start":
             self._close()
             self._heard_ns = event.at_ns or self._heard_ns
         elif kind == "session.compaction_complete" and data.get("success") is True:
-            self._compacted(event)
+            self._compact(event)
         elif kind == "session.truncation":
             self._close()
             self._thread.weaken(TRUNCATED)
@@ -259,9 +259,9 @@ class _SpanBuilder:
         elif kind == "session.title_changed":
             self.title = word(data.get("title"))
         elif kind in ("session.error", "abort", "session.shutdown", "subagent.failed"):
-            self._ended(event)
+            self._end(event)
 
-    def _ended(self, event: _Event) -> None:
+    def _end(self, event: _Event) -> None:
         self._close()
         why = word(event.data.get("message")) or word(event.data.get("error"))
         if event.kind == "abort":
@@ -279,7 +279,7 @@ class _SpanBuilder:
 
     # --- what the model was told
 
-    def _instructed(self, words: str | None) -> None:
+    def _set_system(self, words: str | None) -> None:
         if words is None:
             return
         system = Message(dialect="openai", body={"role": "system", "content": words})
@@ -290,7 +290,7 @@ class _SpanBuilder:
             if reason in (NO_HISTORY, TRUNCATED):
                 self._thread.weaken(reason)
 
-    def _told(self, event: _Event) -> None:
+    def _add_user(self, event: _Event) -> None:
         self._close()
         shown = word(event.data.get("content"))
         self._before[event.place.span] = self._thread.context
@@ -303,7 +303,7 @@ class _SpanBuilder:
         self._thread.add_message(message, place=event.place)
         self._heard_ns = event.at_ns or self._heard_ns
 
-    def _returned(self, event: _Event) -> None:
+    def _add_result(self, event: _Event) -> None:
         self._close()
         data, call_id = event.data, word(event.data.get("toolCallId"))
         error = obj(data.get("error"))
@@ -322,7 +322,7 @@ class _SpanBuilder:
         )
         self._heard_ns = event.at_ns or self._heard_ns
 
-    def _compacted(self, event: _Event) -> None:
+    def _compact(self, event: _Event) -> None:
         self._close()
         words = word(event.data.get("summaryContent"))
         used = obj(event.data.get("compactionTokensUsed"))
@@ -347,7 +347,7 @@ class _SpanBuilder:
 
     # --- answers
 
-    def _said(self, event: _Event) -> None:
+    def _add_part(self, event: _Event) -> None:
         before = self._parts[-1].data if self._parts else {}
         same = word(before.get("apiCallId")) is not None
         if not (same and before.get("apiCallId") == event.data.get("apiCallId")):

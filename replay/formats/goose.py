@@ -203,14 +203,14 @@ class _SpanBuilder:
         if role == "assistant":
             if not self._answer:
                 self._begun = index
-            self._answer += _said(seen, self._tally)
+            self._answer += _answer_blocks(seen, self._tally)
             self._ended_ns = at_ns
             return
         self._close()
         if role != "user":
             self._tally.unknown[role or "message without a role"] += 1
             return
-        self._told(index, seen, obj(message.get("metadata")), at_ns)
+        self._add_input(index, seen, obj(message.get("metadata")), at_ns)
 
     def finish(self) -> tuple[AnySpan, ...]:
         self._close()
@@ -218,10 +218,10 @@ class _SpanBuilder:
             self._tally.problem(f"message {call.place.message}", f"{call.name} has no response")
         return self._thread.spans()
 
-    def _told(
+    def _add_input(
         self, index: int, blocks: list[dict[str, Any]], about: dict[str, Any], at_ns: int | None
     ) -> None:
-        content, errors = _heard(blocks, self._tally)
+        content, errors = _input_blocks(blocks, self._tally)
         message = Message(dialect="anthropic", body={"role": "user", "content": content})
         if about.get("agentVisible") is True and about.get("userVisible") is False and not errors:
             self._thread.reset(message)
@@ -248,7 +248,7 @@ class _SpanBuilder:
         self._heard_ns = self._ended_ns or self._heard_ns
 
 
-def _said(blocks: list[dict[str, Any]], tally: Tally) -> list[Json]:
+def _answer_blocks(blocks: list[dict[str, Any]], tally: Tally) -> list[Json]:
     """What the model said, as Anthropic's blocks."""
     found: list[Json] = []
     for block in blocks:
@@ -269,7 +269,7 @@ def _said(blocks: list[dict[str, Any]], tally: Tally) -> list[Json]:
     return found
 
 
-def _heard(blocks: list[dict[str, Any]], tally: Tally) -> tuple[list[Json], dict[str, str]]:
+def _input_blocks(blocks: list[dict[str, Any]], tally: Tally) -> tuple[list[Json], dict[str, str]]:
     """(what the model was told, as Anthropic's blocks; why calls failed)."""
     found: list[Json] = []
     errors: dict[str, str] = {}

@@ -222,9 +222,13 @@ class _SpanBuilder:
         rounds = [*map(obj, listed(about.get("toolCallRounds")))]
         usage = _usage(request, about)
         if rounds:
-            self._rounds(index, rounds, obj(about.get("toolCallResults")), (at_ns, end_ns), usage)
+            self._add_rounds(
+                index, rounds, obj(about.get("toolCallResults")), (at_ns, end_ns), usage
+            )
         else:
-            self._shown(index, [*map(obj, listed(request.get("response")))], (at_ns, end_ns), usage)
+            self._add_shown(
+                index, [*map(obj, listed(request.get("response")))], (at_ns, end_ns), usage
+            )
         why = word(obj(result.get("errorDetails")).get("message"))
         self.error = why
 
@@ -232,7 +236,7 @@ class _SpanBuilder:
         message = Message(dialect="openai", body={"role": role, "content": words})
         self._thread.add_message(message, place=Place(message=index))
 
-    def _rounds(
+    def _add_rounds(
         self,
         index: int,
         rounds: list[dict[str, Any]],
@@ -251,7 +255,7 @@ class _SpanBuilder:
             body: dict[str, Json] = {
                 "role": "assistant",
                 "content": word(each.get("response")),
-                **known(reasoning_content=_joined(thought), tool_calls=calls),
+                **known(reasoning_content=_join(thought), tool_calls=calls),
             }
             last = number == len(rounds) - 1
             end_ns = ms_ns(each.get("timestamp")) or (times[1] if last else None)
@@ -262,11 +266,11 @@ class _SpanBuilder:
                 found = obj(results.get(str(call["id"])))
                 if found:
                     content = "\n".join(_texts(found.get("content")))
-                    self._returned(index, str(call["id"]), content, None)
+                    self._add_result(index, str(call["id"]), content, None)
         if len(rounds) > 1:
-            self._unattributed(index, usage)
+            self._keep_tokens(index, usage)
 
-    def _shown(
+    def _add_shown(
         self,
         index: int,
         parts: list[dict[str, Any]],
@@ -279,7 +283,7 @@ class _SpanBuilder:
         for number, (body, called) in enumerate(answers):
             named = {word(p.get("toolCallId")) or f"{index}.{at}": p for at, p in enumerate(called)}
             calls = [
-                {"id": name, "type": "function", "function": _invoked(part)}
+                {"id": name, "type": "function", "function": _call_shown(part)}
                 for name, part in named.items()
             ]
             body |= known(tool_calls=calls)
@@ -288,9 +292,9 @@ class _SpanBuilder:
             own = usage if len(answers) == 1 and not called else None
             self._answer(index, number, body, (start_ns, end_ns), own, fidelity)
             for name, part in named.items():
-                self._returned(index, name, *_outcome(part))
+                self._add_result(index, name, *_outcome(part))
         if len(answers) > 1:
-            self._unattributed(index, usage)
+            self._keep_tokens(index, usage)
 
     def _answer(
         self,
@@ -313,7 +317,7 @@ class _SpanBuilder:
         )
         self._thread.add_model_call(Message(dialect="openai", body=body), turn)
 
-    def _returned(self, index: int, name: str, content: str | None, why: str | None) -> None:
+    def _add_result(self, index: int, name: str, content: str | None, why: str | None) -> None:
         if content is None:
             return
         body = {"role": "tool", "tool_call_id": name, "content": content}
@@ -321,7 +325,7 @@ class _SpanBuilder:
         message = Message(dialect="openai", body=body)
         self._thread.add_message(message, place=Place(message=index), errors=errors)
 
-    def _unattributed(self, index: int, usage: Usage | None) -> None:
+    def _keep_tokens(self, index: int, usage: Usage | None) -> None:
         if usage is None:
             return
         tokens = {"input": usage.input_tokens, "output": usage.output_tokens}
@@ -333,7 +337,7 @@ def _answers(parts: list[dict[str, Any]]) -> list[tuple[dict[str, Json], list[di
     """The message of each answer, and the calls that were shown after it."""
     found: list[tuple[dict[str, Json], list[dict[str, Any]]]] = []
     for part in parts:
-        kind, value = word(part.get("kind")), _joined(part.get("value"))
+        kind, value = word(part.get("kind")), _join(part.get("value"))
         if not found or (kind != _TOOL and value and found[-1][1]):
             found.append(({"role": "assistant", "content": None}, []))
         body, called = found[-1]
@@ -357,7 +361,7 @@ def _function(call: dict[str, Any]) -> dict[str, Json]:
     return {"name": word(call.get("name")) or "unknown tool", "arguments": text}
 
 
-def _invoked(part: dict[str, Any]) -> dict[str, Json]:
+def _call_shown(part: dict[str, Any]) -> dict[str, Json]:
     """A call as it was shown: its input where that is part of it."""
     command = word(obj(obj(part.get("toolSpecificData")).get("commandLine")).get("original"))
     given = obj(part.get("resultDetails")).get("input")
@@ -377,10 +381,10 @@ def _outcome(part: dict[str, Any]) -> tuple[str | None, str | None]:
     return (shown if shown or why else None), why
 
 
-def _joined(value: Json) -> str | None:
+def _join(value: Json) -> str | None:
     """A text, that of a Markdown string, or several in a list."""
     if isinstance(value, list):
-        return "".join(filter(None, map(_joined, value))) or None
+        return "".join(filter(None, map(_join, value))) or None
     return word(value.get("value")) if isinstance(value, dict) else word(value)
 
 

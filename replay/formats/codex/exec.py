@@ -162,7 +162,7 @@ class _SpanBuilder:
             self._turns += 1
             self._ids.clear()
         elif event.kind == "turn.completed":
-            self._completed(event)
+            self._complete_turn(event)
         elif event.kind in ("turn.failed", "error"):
             why = word(obj(event.record.get("error")).get("message")) or word(
                 event.record.get("message")
@@ -179,7 +179,7 @@ class _SpanBuilder:
         for call in self._thread.open_calls():
             if call.call_id not in self._fine and call.call_id not in self._errors:
                 self._tally.problem(f"line {call.place.line}", f"{call.name} did not come back")
-        return tuple(map(self._settled, self._thread.spans()))
+        return tuple(map(self._settle, self._thread.spans()))
 
     # --- items
 
@@ -192,7 +192,7 @@ class _SpanBuilder:
             if done:
                 self._add_text(event, _SPOKEN[kind])
         elif kind == _PLAN:
-            self._planned(event, name)
+            self._add_plan(event, name)
         elif kind in _CALLS:
             if name not in self._ids:
                 self._add_call(event, name, _call(event.item))
@@ -216,7 +216,7 @@ class _SpanBuilder:
         words = [self._body.get(field), word(event.item.get("text"))]
         self._body[field] = "\n".join(filter(None, words))
 
-    def _planned(self, event: _Event, name: str) -> None:
+    def _add_plan(self, event: _Event, name: str) -> None:
         """Each state of the list was a call; at the end of a turn it is only told again."""
         items = event.item.get("items")
         if self._plans.get(name) == items:
@@ -254,13 +254,15 @@ class _SpanBuilder:
                 body={"role": "assistant", "content": body.pop("content", None), **body},
             )
             self._thread.add_model_call(message, Turn(id=name, place=begun.place))
-            self._thread.add_spans(*(_served(event, name, self._parent) for event in self._served))
+            self._thread.add_spans(
+                *(_search_span(event, name, self._parent) for event in self._served)
+            )
             self._served = []
         for event, call_id in self._results:
-            self._returned(event, call_id)
+            self._add_result(event, call_id)
         self._results = []
 
-    def _returned(self, event: _Event, call_id: str) -> None:
+    def _add_result(self, event: _Event, call_id: str) -> None:
         content, why = _result(event.item)
         if why is not None:
             self._errors[call_id] = why
@@ -275,7 +277,7 @@ class _SpanBuilder:
             errors={call_id: why} if why is not None else None,
         )
 
-    def _settled(self, span: AnySpan) -> AnySpan:
+    def _settle(self, span: AnySpan) -> AnySpan:
         """A call of which only the outcome was printed has that."""
         if not isinstance(span, ToolCall) or span.status != "unset" or span.call_id is None:
             return span
@@ -286,7 +288,7 @@ class _SpanBuilder:
 
     # --- turns
 
-    def _completed(self, event: _Event) -> None:
+    def _complete_turn(self, event: _Event) -> None:
         self._close()
         self.status, self.error = "ok", None
         usage = obj(event.record.get("usage"))
@@ -333,7 +335,7 @@ def _result(item: dict[str, Any]) -> tuple[str | None, str | None]:
     return None, why
 
 
-def _served(event: _Event, answer: str, parent: str) -> ToolCall:
+def _search_span(event: _Event, answer: str, parent: str) -> ToolCall:
     """A search that the provider ran in the middle of its answer."""
     return ToolCall(
         id=derived_id(answer, _SERVED, event.place.message),
