@@ -19,6 +19,7 @@ WRONG: Mapping[str, str] = {
     "claude_agent_sdk_stream": (
         "output tokens that a stream began with are taken for the answer's, and said to be complete"
     ),
+    "haystack_otel": "spans of Haystack's own (`haystack.agent.step.llm.*`) are not known",
     "langchain_told_twice": (
         "the client's spans, in traces of their own with the same response ids, are runs"
     ),

@@ -18,7 +18,7 @@ def told(request, handler):
         )
 
 
-def run(*, streamed: bool = True) -> None:
+def run(*, streamed: bool = True, callbacks=()) -> None:
     agent = create_agent(
         ChatOpenAI(model=MODEL, base_url=f"{MODEL_URL}/v1", api_key="none", streaming=streamed),
         tools=[get_order, refund_order],
@@ -26,4 +26,5 @@ def run(*, streamed: bool = True) -> None:
         middleware=[told],
         name="shop",
     )
-    print(agent.invoke({"messages": [{"role": "user", "content": TASK}]})["messages"][-1])
+    asked = {"messages": [{"role": "user", "content": TASK}]}
+    print(agent.invoke(asked, config={"callbacks": list(callbacks)})["messages"][-1])
