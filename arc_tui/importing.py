@@ -272,7 +272,7 @@ def sources_of(paths: Iterable[Path]) -> tuple[list[Source], list[Source]]:
             found.extend(map(Source, _files(path)))
         else:
             named.append(Source(path))
-    return named, found
+    return formats.with_parts(named), found
 
 
 def _files(folder: Path) -> Iterator[Path]:

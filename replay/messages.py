@@ -157,6 +157,8 @@ def _chat_call(entry: dict[str, Any]) -> Call:
     else:  # Inspect: the name stands where OpenAI has an object
         name, given = function or entry.get("name"), entry.get("arguments")
     arguments, raw = parse_arguments(given)
+    if isinstance(function, dict) and "arguments" not in function:
+        arguments = None  # the source says that there was a call, and not with what
     if entry.get("parse_error"):  # Inspect keeps what it could not parse as one odd argument
         arguments, raw = None, raw or json.dumps(given, ensure_ascii=False)
     return Call(id=_optional(entry.get("id")), name=str(name or ""), arguments=arguments, raw=raw)

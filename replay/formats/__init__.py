@@ -2,9 +2,10 @@
 
 A format is a module with `NAME` (its word in `--format`), `sniff(head)` (content decides, not the
 extension) and `read(source, tally)` (batches of traces). `part_of`, where a module has it, tells
-that a file belongs to another one. What it says of itself (`TITLE`, `FILES`, `FIDELITY`, `LACKS`,
-`VERIFIED`) is printed by `arc import --list-formats` and in the docs. Adding a format is one
-module, one line in `_MODULES`, one sample, one row of expected counts.
+that a file belongs to another one, and `is_part` that it adds to those it was named with. What it
+says of itself (`TITLE`, `FILES`, `FIDELITY`, `LACKS`, `VERIFIED`) is printed by `arc import
+--list-formats` and in the docs. Adding a format is one module, one line in `_MODULES`, one
+sample, one row of expected counts.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Protocol, cast
 
 from replay.errors import BadTrace
 from replay.formats.sidecars import Sidecar
-from replay.formats.source import Head, Source, Tally
+from replay.formats.source import Head, Parts, Source, Tally
 from replay.trace import Batch, Level
 
 
@@ -134,3 +135,29 @@ def part_of(path: Path) -> Path | None:
         if main is not None:
             return main
     return None
+
+
+def with_parts(sources: list[Source]) -> list[Source]:
+    """Files that were named together: those that only add to traces of others of the same format
+    are no sources of their own, but parts of these."""
+    claims = [_format_of(source) for source in sources] if len(sources) > 1 else []
+    for claimed in {claim.NAME: claim for claim in claims if claim is not None}.values():
+        adds = cast("Callable[[Source], bool] | None", getattr(claimed, "is_part", None))
+        if adds is None:
+            continue
+        own = [s for s, claim in zip(sources, claims, strict=True) if claim is claimed]
+        added = [source for source in own if adds(source)]
+        mains = [source for source in own if source not in added]
+        if added and mains:
+            parts = Parts([source.path for source in added], len(mains))
+            for main in mains:
+                main.parts = parts
+            return [source for source in sources if source not in added]
+    return sources
+
+
+def _format_of(source: Source) -> Format | None:
+    try:
+        return None if source.is_special else sniff(source)
+    except BadTrace:
+        return None  # it says so when it is read

@@ -98,8 +98,23 @@ class Head(Struct, frozen=True, kw_only=True):
         return [line for line in found if line.strip()]
 
 
+class Parts:
+    """Files that were named together with some main files, and tell of the traces in these.
+
+    `left` counts the main files still to be read, the present one left out; `seen` are the traces
+    that were found in one.
+    """
+
+    def __init__(self, paths: list[Path], mains: int) -> None:
+        self.paths, self.left = paths, mains
+        self.seen: set[str] = set()
+
+
 class Source:
-    """One file (or standard input, spooled to disk), decompressed on the fly."""
+    """One file (or standard input, spooled to disk), decompressed on the fly. `parts` are read with
+    it."""
+
+    parts: Parts | None = None
 
     def __init__(
         self, path: Path, *, display: str | None = None, spool: files.Spool | None = None

@@ -35,6 +35,7 @@ from replay.formats.genai.messages import (
     bodies,
     counted,
     has_messages,
+    is_left_out,
     join_items,
     several,
 )
@@ -415,7 +416,8 @@ def _whole(given: dict[str, Any], conversations: Conversations, before: Before) 
         text = asked if isinstance(asked, str) else msgspec.json.encode(asked).decode()
         if text.lstrip().startswith("{"):
             text = f"[{text}]"
-        shown = conversations.text(text, system, before)
+        left_out = is_left_out(text)
+        shown = Shown(system) if left_out else conversations.text(text, system, before)
     entries = parsed(given.get(attributes.OUTPUT))
     bodies = several(entries, "assistant") if entries is not None else []
     ended = obj(entries[0]).get("finish_reason") if isinstance(entries, list) and entries else None

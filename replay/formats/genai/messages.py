@@ -39,12 +39,15 @@ def bodies(entry: Json) -> Iterator[Body]:
     for part in parts:
         kind = part.get("type") if isinstance(part, dict) else None
         if kind == "tool_call":
-            calls.append(call_part(part.get("id"), part.get("name"), part.get("arguments")))
+            made = call_part(part.get("id"), part.get("name"), part.get("arguments"))
+            if "arguments" not in part:  # contents were not to be recorded
+                del made["function"]["arguments"]
+            calls.append(made)
         elif kind == "tool_call_response":
             yield _result(part)
-        elif (made := _printed_call(part)) is not None:
-            calls.append(made)
-        elif part is not None:
+        elif (printed := _printed_call(part)) is not None:
+            calls.append(printed)
+        elif part is not None and part != _LEFT_OUT:
             content.append(_part(part))
     if content or calls:
         body: Body = {"role": word(message.get("role")) or "", "content": simple(content)}
@@ -53,6 +56,17 @@ def bodies(entry: Json) -> Iterator[Body]:
         if calls:
             body["tool_calls"] = calls
         yield body
+
+
+_LEFT_OUT = {"type": "text"}
+"""A text whose words were not to be recorded."""
+
+_HOLLOW = re.compile(r'\{\s*"type"\s*:\s*"text"\s*\}')
+
+
+def is_left_out(text: str) -> bool:
+    """Do the messages of a JSON text tell that something was said, and not what?"""
+    return _HOLLOW.search(text) is not None
 
 
 _CALL_CLASS = "ResponseFunctionToolCall("
@@ -356,7 +370,10 @@ def _from_parts(entry: dict[str, Any]) -> Iterator[Body]:
     for part in _objects(entry.get("parts")):
         kind = part.get("type")
         if kind == "tool_call":
-            calls.append(call_part(part.get("id"), part.get("name"), part.get("arguments")))
+            made = call_part(part.get("id"), part.get("name"), part.get("arguments"))
+            if "arguments" not in part:  # contents were not to be recorded
+                del made["function"]["arguments"]
+            calls.append(made)
         elif kind == "tool_call_response":
             shown = part.get("response", part.get("result"))
             yield {"role": "tool", "tool_call_id": part.get("id"), "content": _words(shown)}

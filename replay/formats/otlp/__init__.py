@@ -21,8 +21,9 @@ from replay.formats.genai.records import Held, Log, RawSpan, Record, parsed
 from replay.formats.genai.services import title_of
 from replay.formats.otlp import exports, protobuf
 from replay.formats.otlp.exports import Ends, by_line, exported
+from replay.formats.otlp.twins import Twins
 from replay.formats.sidecars import FileTally
-from replay.formats.source import HEAD_BYTES, Head, Source, Tally
+from replay.formats.source import HEAD_BYTES, Head, Parts, Source, Tally
 from replay.trace import AgentSpan, AnySpan, Batch, Header, Level
 
 NAME = "otlp"
@@ -50,6 +51,11 @@ def part_of(path: Path) -> Path | None:
     return exports.spans_of(path)
 
 
+def is_part(source: Source) -> bool:
+    """Does the file hold log records first, which tell of spans in other files?"""
+    return exports.begins_with_logs(source)
+
+
 def read(source: Source, tally: Tally) -> Iterator[Batch]:
     """One trace a trace id; events without one make a trace a session. A trace without a span of a
     model, a tool or an agent is left out. Raises BadTrace where none is left."""
@@ -58,11 +64,17 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
     closed: set[str] = set()
     found = 0
     try:
-        for path in exports.logs_of(source.path):
+        parts = source.parts
+        if parts is not None:
+            parts.left -= 1
+        for path in {*exports.logs_of(source.path), *(parts.paths if parts is not None else ())}:
             _hold_logs(Source(path), held, FileTally(tally, path.name))
-        for batch in _batches(source, tally, ends, held, closed):
+        twins = Twins()
+        for batch in twins.sort(_batches(source, tally, ends, held, closed)):
             found += 1
             yield batch
+        if twins.dropped:
+            tally.counts["traces_of_calls_told_elsewhere"] += twins.dropped
     finally:
         held.close()
     if not found:
@@ -119,9 +131,19 @@ def _nothing(tally: Tally) -> str:
 
 
 def _trace(name: str, held: Held, source: Source, tally: Tally) -> Iterator[Batch]:
-    batch = batch_of(name, *held.take(name), source.display, tally)
+    spans, told = held.take(name)
+    if source.parts is not None and _is_elsewhere(name, bool(spans), source.parts):
+        return
+    batch = batch_of(name, spans, told, source.display, tally)
     if batch is not None:
         yield batch
+
+
+def _is_elsewhere(name: str, has_spans: bool, parts: Parts) -> bool:
+    """Are these log records of a trace whose spans were in another file, or may be in the next?"""
+    if has_spans:
+        parts.seen.add(name)
+    return not has_spans and (name in parts.seen or parts.left > 0)
 
 
 def batch_of(

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from replay.errors import BadTrace
-from replay.formats.genai.records import Record, hexadecimal
+from replay.formats.genai.records import Log, Record, hexadecimal
 from replay.formats.otlp import json, protobuf
 from replay.formats.otlp.json import (
     UNREADABLE,
@@ -278,6 +278,17 @@ def spans_of(path: Path) -> Path | None:
 def logs_of(path: Path) -> list[Path]:
     """The files of log records that belong to this file of spans."""
     return [other for other in _named(path, _SPANS, _OF_LOGS) if spans_of(other) == path]
+
+
+def begins_with_logs(source: Source) -> bool:
+    """Is the first record of a file one of a log?"""
+    if not protobuf.looks_like(source.head.data):
+        return _holds(source.path, b"resourceLogs")
+    try:
+        first = next((e.records[0] for e in exported(source, Tally()) if e.records), None)
+    except BadTrace:
+        return False
+    return isinstance(first, Log)
 
 
 def _named(path: Path, word: re.Pattern[str], others: tuple[str, ...]) -> Iterator[Path]:
