@@ -16,14 +16,7 @@ from tests.shared import DATA, needs_shared
 OURS = Path(__file__).resolve().parents[2] / "fixtures" / "captures"
 
 WRONG: Mapping[str, str] = {
-    "claude_agent_sdk_stream": (
-        "output tokens that a stream began with are taken for the answer's, and said to be complete"
-    ),
     "haystack_otel": "spans of Haystack's own (`haystack.agent.step.llm.*`) are not known",
-    "langchain_told_twice": (
-        "the client's spans, in traces of their own with the same response ids, are runs"
-    ),
-    "pydantic_ai_no_contents": "contents that were left out are read as empty texts",
 }
 
 

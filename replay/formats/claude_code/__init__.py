@@ -20,6 +20,8 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
+from msgspec import structs
+
 from replay import digests
 from replay.errors import BadTrace
 from replay.formats.chat import title_line
@@ -29,9 +31,9 @@ from replay.formats.claude_code.lines import Line, first_text, is_line, is_noise
 from replay.formats.claude_code.order import Session, apart
 from replay.formats.claude_code.sdk import as_streamed, is_sdk
 from replay.formats.claude_code.session import Agent, Times, session
-from replay.formats.common import derived_id, listed, obj, usd
+from replay.formats.common import count, derived_id, listed, obj, usd
 from replay.formats.source import HEAD_BYTES, Head, Source, Tally, decoded
-from replay.trace import AgentSpan, Batch, Header, Json, Level, Place, Status
+from replay.trace import AgentSpan, AnySpan, Batch, Header, Json, Level, ModelCall, Place, Status
 
 NAME = "claude-code"
 TITLE = "Claude Code sessions, Claude Agent SDK messages"
@@ -163,7 +165,27 @@ def _trace(
         start_ns=times.start_ns,
         end_ns=times.end_ns,
     )
-    return Batch(header=header, spans=(span, *talk.spans), last=True)
+    spans = _without_begun_counts(talk.spans, ends) if _is_stream(own) else talk.spans
+    return Batch(header=header, spans=(span, *spans), last=True)
+
+
+def _without_begun_counts(
+    spans: Iterable[AnySpan], ends: list[dict[str, Json]]
+) -> tuple[AnySpan, ...]:
+    """The spans, output tokens left out where they are those that the answers began with: a stream
+    shows no others, and its end says how many there were in all."""
+    found = tuple(spans)
+    counts = [obj(end.get("usage")).get("output_tokens") for end in ends]
+    whole = max((number for each in counts if (number := count(each)) is not None), default=0)
+    known = [each.usage for each in found if isinstance(each, ModelCall) and each.usage is not None]
+    if sum(usage.output_tokens or 0 for usage in known) >= whole:
+        return found
+    return tuple(
+        structs.replace(each, usage=structs.replace(each.usage, output_tokens=None))
+        if isinstance(each, ModelCall) and each.usage is not None
+        else each
+        for each in found
+    )
 
 
 def _is_stream(own: list[Line]) -> bool:
