@@ -58,6 +58,61 @@ class TestLoop:
         parts = [step(call("look", "a", at="x")), step(call("ask", "b", of="y"))] * 3
         assert one(trace(parts), FailureClass.LOOP).step == 2
 
+    @pytest.mark.parametrize(("others", "looped"), [(5, True), (6, False)])
+    def test_the_same_question_again_is_a_loop_within_a_few_calls(
+        self, others: int, looped: bool
+    ) -> None:
+        ask = step(call("get_order", "shipped", order="7"))
+        pages = [step(call("get_page", f"text {at}", at=f"p{at}")) for at in range(2 * others)]
+        made = trace([ask, *pages[:others], ask, *pages[others:], ask])
+        assert bool(found(made, FailureClass.LOOP)) is looped
+
+    def test_the_same_question_after_a_change_is_none(self) -> None:
+        ask = step(call("get_order", "shipped", order="7"))
+        change = step(call("update_order", "ok", order="7", note="x"))
+        assert not found(trace([ask, ask, change, ask, ask]), FailureClass.LOOP)
+
+    @pytest.mark.parametrize(("others", "looped"), [(2, True), (3, False)])
+    def test_failures_with_one_error_are_a_loop_while_they_are_close(
+        self, others: int, looped: bool
+    ) -> None:
+        stuck = error("UnicodeError: the stream does not start with a mark")
+        parts: list[Part] = []
+        for name in ("pvlib", "a link", "main", "x"):
+            parts.append(step(call("ingest", stuck, source=name)))
+            parts += [
+                step(call("get_page", f"text {name} {at}", at=f"{name} {at}"))
+                for at in range(others)
+            ]
+        assert bool(found(trace(parts), FailureClass.LOOP)) is looped
+
+    @pytest.mark.parametrize(
+        ("said", "times", "looped"),
+        [
+            ("wrong password", 8, True),
+            ("wrong password", 7, False),
+            ("that is no password", 4, True),
+            ("that is no password", 3, False),
+        ],
+    )
+    def test_how_often_different_calls_must_fail_depends_on_what_their_error_tells(
+        self, said: str, times: int, looped: bool
+    ) -> None:
+        guesses = ("alpha", "beta", "gamma", "delta", "kappa", "omega", "sigma", "theta")
+        parts = [step(call("unlock", error(said), word=guess)) for guess in guesses[:times]]
+        assert bool(found(trace(parts), FailureClass.LOOP)) is looped
+
+    @pytest.mark.parametrize(("times", "named"), [(15, "look"), (16, "ask")])
+    def test_of_two_loops_the_first_is_named_unless_another_is_five_times_as_long(
+        self, times: int, named: str
+    ) -> None:
+        look, ask = step(call("look", "a", at="x")), step(call("ask", "b", of="y"))
+        case = RuleContext(trace([*[look] * 3, *[ask] * times]))
+        (turns,) = case.reading.threads.values()
+        several = loops(case.reading, turns)
+        assert {each.calls[0].name for each in several} == {"look", "ask"}
+        assert several[0].calls[0].name == named
+
     def test_polling_that_brings_news_is_not_a_loop(self) -> None:
         parts = [step(call("status", f"{done} % done", job="7")) for done in range(0, 60, 10)]
         assert not found(trace(parts), FailureClass.LOOP)
