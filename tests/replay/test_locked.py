@@ -25,7 +25,7 @@ from replay.locked.estimate import NO_CALLS, Estimate, estimate, total_estimate
 from replay.locked.row import LOOK, Models, Sampling, Schedule, fixed
 from replay.locked.run import core, replay
 from replay.locked.tally import StepResult
-from replay.locked.verdict import Collateral, Match, percent, summary
+from replay.locked.verdict import Collateral, Match, p_value, percent, summary
 from replay.models.cached import Cached
 from replay.models.choose import choose, default_name, label
 from replay.models.protocol import flaw
@@ -548,7 +548,7 @@ def test_other_words_at_the_break_are_no_divergence(store: Store) -> None:
     assert verdict.at_break == "reworded"
     assert verdict.control == Match(repeated=0, of=4, reworded=3)
     assert "inconclusive: text at step 1 reworded" in verdict.sentence
-    assert "3 reworded" in verdict.sentence
+    assert verdict.sentence.startswith("Control matches 0 of 4 steps, 3 reworded. The edit")
 
 
 @pytest.mark.parametrize(
@@ -567,6 +567,22 @@ def test_steps_that_the_edit_only_rewords_are_counted(
 )
 def test_a_rate_stands_with_its_interval_and_count(hits: int, n: int, said: str) -> None:
     assert percent(rate(hits, n)) == said
+
+
+@pytest.mark.parametrize(
+    ("p", "said"),
+    [
+        (1.0, "p = 1"),
+        (0.9991, "p = 1"),
+        (0.999, "p = .999"),
+        (0.1, "p = .100"),
+        (0.008, "p = .008"),
+        (0.001, "p = .001"),
+        (0.0009, "p < .001"),
+    ],
+)
+def test_a_probability_is_printed_to_three_digits(p: float, said: str) -> None:
+    assert p_value(p) == said
 
 
 def test_a_break_after_the_first_divergence_rests_on_another_history(store: Store) -> None:

@@ -159,6 +159,18 @@ class TestACheckThatWantsTheUnsaid:
         told = "Write /app/sum.txt, executable for all."
         assert not of_check(checked(tests=tests, task=told))
 
+    def test_a_short_word_of_the_name_tells_as_much(self) -> None:
+        tests: dict[str, Json] = {"test_sum": "passed", "test_rows": "passed"}
+        (finding,) = of_check(checked(tests={**tests, "test_sum_gzip": "failed"}))
+        assert finding.why == "only test_sum_gzip failed; the task does not mention gzip"
+        assert not of_check(checked(tests={**tests, "test_sum_utf": "failed"}))
+
+    def test_where_most_tests_failed_their_names_are_no_excuse(self) -> None:
+        failed: dict[str, Json] = {"test_executable": "failed", "test_owner": "failed"}
+        assert not of_check(checked(tests={"test_sum": "passed", **failed}))
+        passed: dict[str, Json] = dict.fromkeys(("test_sum", "test_rows", "test_app"), "passed")
+        assert of_check(checked(tests={**passed, **failed}))
+
     def test_long_names_of_tests_are_cut_in_the_phrase(self) -> None:
         name = "test_sum_executable_for_groups_owners_others_strangers"
         tests: dict[str, Json] = {"test_sum": "passed", "test_rows": "passed", name: "failed"}

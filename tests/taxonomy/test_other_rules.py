@@ -114,6 +114,7 @@ class TestArithmetic:
             "2 * 3 + 1 = 7, 2*3 + 1 = 7, 2 * $3 + 1 = 7 and 2 ** 3 + 1 = 2**3 + 1 = 9.",
             "10 / 0 = 3 has no answer.",
             "Is 2 + 2 = 5?",
+            "Is 2 + 2 = 5? ",
             "```\nx = 2 + 2 = 5\n```",
             "On 2024-05-12 = Sunday, 5% + 3 = 9.",
             "2^3 + 1 = 9 and (1 + 2) * 3 = 9",
@@ -138,6 +139,7 @@ class TestArithmetic:
             ("10 / 4 = 3.5", "2.5"),
             ("$1,194 + $57 = $1,241", "1,251"),
             ("2 / 3 = 0.68", "0.6666666667"),
+            ("1.1 + 2 = 3.0", "3.1"),
         ],
     )
     def test_the_true_value_is_told(self, said: str, true: str) -> None:
@@ -178,6 +180,21 @@ class TestStrayedUser:
             self.ASK, self.LACKS, "Please look.", heard("It is mia_li_3668."), "Thanks."
         )
         assert not by_rule(made, user_off_task.NAME)
+
+    @pytest.mark.parametrize("asked", ["What is the Reservation ID?", "Your reservation number?"])
+    def test_a_value_is_asked_for_by_what_the_instruction_calls_it(self, asked: str) -> None:
+        (finding,) = by_rule(
+            self.talk(asked, heard("I am mia_li_3668, but cannot find it."), "Then I cannot help."),
+            user_off_task.NAME,
+        )
+        assert finding.why.startswith("user never gives HXDUBJ")
+
+    def test_a_long_instruction_is_quoted_in_part(self) -> None:
+        told = f"You are mia_li_3668 and want this: {'cancel, ' * 40}please."
+        header = {"reference": {"instruction": told}}
+        parts: list[Part] = [self.ASK, self.LACKS, "Then I cannot help."]
+        (finding,) = by_rule(trace(parts, task="Hello.", header=header), user_off_task.NAME)
+        assert finding.evidence[1].text == f"{told[:239]}…"
 
     def test_a_value_that_nobody_asked_for_is_none(self) -> None:
         assert not by_rule(self.talk("What about it?", self.LACKS, "Well."), user_off_task.NAME)
@@ -258,6 +275,23 @@ class TestHints:
         assert finding.failure is FailureClass.WRONG_TOOL
         assert finding.confidence is not None
         assert finding.confidence < 0.5
+        assert [(each.role, each.text, each.place) for each in finding.evidence] == [
+            ("called", 'get_product {"number":"K1"}', ""),
+            (
+                "offered",
+                "check_stock: How many of a product are in stock.",
+                "tool definitions",
+            ),
+        ]
+
+    def test_a_word_that_many_tools_share_tells_little(self) -> None:
+        pages = [tool(f"get_{name}", "Reads a page of the stock.") for name in ("a1", "b2", "c3")]
+        made = trace(
+            [step(call("get_product", {"listed": True}, number="K1")), "Yes, it is."],
+            task="Is a page of keyboard K1 in stock?",
+            tools=(*self.TOOLS, *pages),
+        )
+        assert not by_rule(made, better_tool.NAME)
 
     def test_a_tool_that_was_called_as_well_is_none(self) -> None:
         parts: list[Part] = [

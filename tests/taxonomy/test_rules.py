@@ -14,7 +14,7 @@ from taxonomy.classes import Attribution, FailureClass
 from taxonomy.findings import Finding
 from taxonomy.rules.loop import loops
 from taxonomy.rules.rule import RuleContext
-from tests.build import NOTHING, Part, call, error, heard, step, tool, trace
+from tests.build import NOTHING, Gives, Part, call, error, heard, step, tool, trace
 from tests.taxonomy.rule_case import findings
 
 Status = Literal["passed", "failed", "unknown"]
@@ -39,6 +39,7 @@ class TestLoop:
     def test_the_same_refused_call_three_times(self) -> None:
         finding = one(trace(self.same(4)), FailureClass.LOOP)
         assert (finding.step, finding.why) == (1, "book rejected the same call 4×")
+        assert finding.confidence is None
         assert [(each.role, each.step, each.text) for each in finding.evidence] == [
             ("called", 0, 'book {"seat":"14C"}'),
             ("repeats", 1, 'book {"seat":"14C"}'),
@@ -112,6 +113,30 @@ class TestLoop:
         several = loops(case.reading, turns)
         assert {each.calls[0].name for each in several} == {"look", "ask"}
         assert several[0].calls[0].name == named
+
+    def test_what_was_asked_long_before_is_no_part_of_the_loop(self) -> None:
+        look = step(call("look", "a", at="x"))
+        pages = [step(call("get_page", f"text {at}", at=f"p{at}")) for at in range(7)]
+        case = RuleContext(trace([look, *pages, look, look, look]))
+        (turns,) = case.reading.threads.values()
+        (loop,) = loops(case.reading, turns)
+        assert loop.steps == (9, 10)
+
+    def test_a_step_after_a_change_brings_news(self) -> None:
+        look, ask = step(call("get_x", error("no"), at="x")), step(call("ask", "b", of="y"))
+        change = step(call("update_order", "ok", order="7", note="x"))
+        case = RuleContext(trace([ask, change, look, look, ask, look]))
+        (turns,) = case.reading.threads.values()
+        (loop,) = loops(case.reading, turns)
+        assert loop.steps == (3, 5)
+
+    def test_a_change_that_is_made_again_and_again_is_one_wherever_it_begins(self) -> None:
+        other = step(call("update_order", "ok", order="9", note="y"))
+        same = step(call("update_order", "ok", order="7", note="x"))
+        for parts in ([same] * 3, [other, *[same] * 3], [*[same] * 3, other]):
+            finding = one(trace(parts), FailureClass.LOOP)
+            assert finding.why == "called update_order 3× with the same result"
+            assert finding.evidence[0].text == 'update_order {"note":"x","order":"7"}'
 
     def test_polling_that_brings_news_is_not_a_loop(self) -> None:
         parts = [step(call("status", f"{done} % done", job="7")) for done in range(0, 60, 10)]
@@ -377,7 +402,13 @@ class TestHallucinatedState:
 
     def test_an_observation_the_model_writes_itself(self) -> None:
         said = "Action: search\nInput: rain\nObservation: It rains.\nFinal: It rains."
-        assert one(trace([said]), FailureClass.HALLUCINATED_STATE).step == 0
+        finding = one(trace([said]), FailureClass.HALLUCINATED_STATE)
+        assert (finding.step, finding.why) == (0, "fabricates a tool result")
+        assert finding.evidence[0].text == "Observation: It rains. Final: It rains."
+
+    def test_an_observation_that_it_quotes_before_it_acts_is_none(self) -> None:
+        said = "Observation: It rained.\nAction: search\nInput: rain"
+        assert not found(trace([said]), FailureClass.HALLUCINATED_STATE)
 
     def test_success_claimed_after_the_call_failed(self) -> None:
         made = trace(
@@ -389,7 +420,23 @@ class TestHallucinatedState:
         )
         finding = one(made, FailureClass.HALLUCINATED_STATE)
         assert (finding.step, finding.why) == (1, "claims success after cancel_order failed")
-        assert {evidence.role for evidence in finding.evidence} == {"says", "error"}
+        assert [(each.role, each.text) for each in finding.evidence] == [
+            ("says", "Order 1041 has been successfully cancelled."),
+            ("error", "already shipped"),
+        ]
+
+    @pytest.mark.parametrize("worked", [False, True])
+    def test_a_success_that_may_be_of_something_else_is_denied_where_nothing_worked(
+        self, worked: bool
+    ) -> None:
+        before = step(call("update_address", "ok", order_id="1041", street="Elm"))
+        failed = step(call("cancel_order", error("already shipped"), order_id="1041"))
+        made = trace(
+            [*([before] if worked else []), failed, "It has been updated successfully."],
+            task="Order 1041: cancel it, and send it to Elm.",
+        )
+        whys = [each.why for each in found(made, FailureClass.HALLUCINATED_STATE)]
+        assert whys == ([] if worked else ["claims success after cancel_order failed"])
 
     @pytest.mark.parametrize(
         "said",
@@ -436,6 +483,15 @@ class TestHallucinatedState:
             task="Where is W77?",
         )
         assert not found(made, FailureClass.HALLUCINATED_STATE)
+
+    def test_a_failed_call_shows_no_status(self) -> None:
+        gone = error('{"order_id": "W77", "status": "pending"}')
+        made = trace(
+            [step(call("get_order", gone, order_id="W77")), "Good news: order W77 is delivered."],
+            task="Where is W77?",
+        )
+        whys = [each.why for each in found(made, FailureClass.HALLUCINATED_STATE)]
+        assert not [why for why in whys if why.startswith("says delivered")]
 
     def test_a_status_of_another_kind_denies_nothing(self) -> None:
         made = trace(
@@ -557,7 +613,19 @@ class TestWrongTool:
 
     def test_a_reply_that_names_another_tool(self) -> None:
         away = error("Binary file. Please use the Bash tool instead")
-        assert found(trace([step(call("Read", away, file_path="x.db"))]), FailureClass.WRONG_TOOL)
+        finding = one(trace([step(call("Read", away, file_path="x.db"))]), FailureClass.WRONG_TOOL)
+        assert finding.why == "Read: Binary file. Please use the Bash tool instead"
+
+    def test_a_long_reply_that_names_another_tool_is_cut(self) -> None:
+        words = f"Please use the Bash tool instead of this one{' for files as large as this' * 3}"
+        made = trace([step(call("Read", error(words), file_path="x.db"))])
+        assert one(made, FailureClass.WRONG_TOOL).why == f"Read: {words[:69]}…"
+
+    def test_a_slip_that_is_made_again_is_none_that_was_mended(self) -> None:
+        gone = error("No such tool available: lookup")
+        slip = step(call("lookup", gone, q="x"))
+        made = trace([slip, step(call("search", "found", q="x")), slip])
+        assert one(made, FailureClass.WRONG_TOOL).step == 0
 
     def test_a_tool_outdone_by_another_on_the_same_thing(self) -> None:
         made = trace(
@@ -594,6 +662,47 @@ class TestOther:
 
     def test_a_run_that_passed_all_the_same_is_none(self) -> None:
         assert not found(self.garbled("passed"), FailureClass.OTHER)
+
+    def test_two_stray_calls_of_ten_are_none(self) -> None:
+        words = (":", "};", "ls", "pwd", "id", "df", "cat a", "cat b", "cat c", "cat d")
+        parts = [step(call("Bash", "ok", command=word)) for word in words]
+        assert not found(trace(parts), FailureClass.OTHER)
+
+    @pytest.mark.parametrize(
+        ("opened", "garbled"),
+        [(("path", "text"), 3), (("path",), 0), ((), 0)],
+        ids=["two arguments", "one argument", "none"],
+    )
+    def test_a_stray_sign_before_arguments_of_two_names_garbles_them(
+        self, opened: tuple[str, ...], garbled: int
+    ) -> None:
+        names = ("alpha", "beta", "gamma")
+        parts: list[Part] = [
+            step(
+                call(
+                    "edit_file",
+                    "ok",
+                    **{key: f"{'>' * (key in opened)}{name} {key}" for key in ("path", "text")},
+                )
+            )
+            for name in names
+        ]
+        whys = [each.why for each in found(trace(parts), FailureClass.OTHER)]
+        assert whys == ([f"{garbled} of 3 calls are empty or garbled"] if garbled else [])
+
+    @pytest.mark.parametrize(
+        ("reply", "garbled"),
+        [
+            (error("bash: line 1: syntax error near unexpected token `}'"), True),
+            (error("No such file"), False),
+        ],
+    )
+    def test_a_program_that_opens_with_a_stray_sign_is_garbled_where_it_does_not_parse(
+        self, reply: Gives, garbled: bool
+    ) -> None:
+        parts = [step(call("Bash", reply, command=f";ls {name}")) for name in ("a", "b", "c")]
+        subs = {each.sub for each in found(trace(parts), FailureClass.OTHER)}
+        assert ("malformed calls" in subs) is garbled
 
     def test_one_stray_call_is_none(self) -> None:
         parts = [step(call("Bash", "ok", command=word)) for word in ("ls", ":", "pwd", "id", "df")]
