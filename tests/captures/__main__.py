@@ -29,22 +29,22 @@ def main() -> int:
     for name in chosen.names:
         if name not in known:
             parser.error(f"no script makes '{name}'")
-    for name in known if chosen.all else chosen.names:
-        with tempfile.TemporaryDirectory() as work:
-            said = made(known[name], Path(work), chosen.keep, chosen.environments)
-        print(f"{name}: {'as it happened' if not said else ''}")
-        for each in said:
-            print(f"  {each}")
-        bad += bool(said)
+    with tempfile.TemporaryDirectory() as unkept:
+        environments = chosen.environments or Path(unkept)
+        for name in known if chosen.all else chosen.names:
+            with tempfile.TemporaryDirectory() as work:
+                said = made(known[name], Path(work), chosen.keep, environments)
+            print(f"{name}: {'as it happened' if not said else ''}", flush=True)
+            for each in said:
+                print(f"  {each}", flush=True)
+            bad += bool(said)
     return min(bad, 1)
 
 
-def made(
-    framework: Framework, work: Path, keep: Path | None, environments: Path | None
-) -> list[str]:
+def made(framework: Framework, work: Path, keep: Path | None, environments: Path) -> list[str]:
     """Make one capture; what is wrong with it, [] where nothing is."""
     try:
-        where = environment(framework, environments or work)
+        where = environment(framework, environments)
         expected, files = kit.capture(framework, where, work / "run")
     except ArcError as error:
         return [str(error)]

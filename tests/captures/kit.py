@@ -50,30 +50,29 @@ def capture(chosen: Framework, where: Environment, work: Path) -> tuple[Expected
     calls = work / "calls.jsonl"
     calls.touch()
     with CaptureServers() as servers:
-        said = subprocess.run(
-            where.command,
-            cwd=shop,
-            env={
-                "PATH": os.environ["PATH"],
-                "HOME": str(home),
-                "PYTHONPATH": str(FRAMEWORKS),
-                "PYTHONDONTWRITEBYTECODE": "1",
-                "CAPTURE_MODEL_URL": servers.model.url,
-                "CAPTURE_SINK_URL": servers.sink.url,
-                "OTEL_EXPORTER_OTLP_ENDPOINT": servers.sink.url,
-                "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
-                "CAPTURE_CALLS": str(calls),
-                "CAPTURE_FOLDER": str(shop),
-                # What asks for anything but loopback is refused at once.
-                "HTTP_PROXY": NOWHERE,
-                "HTTPS_PROXY": NOWHERE,
-                "NO_PROXY": "127.0.0.1",
-                **chosen.env,
-            },
-            capture_output=True,
-            text=True,
-            timeout=LONGEST_S,
-        )
+        env = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(home),
+            "PYTHONPATH": str(FRAMEWORKS),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "CAPTURE_MODEL_URL": servers.model.url,
+            "CAPTURE_SINK_URL": servers.sink.url,
+            "OTEL_EXPORTER_OTLP_ENDPOINT": servers.sink.url,
+            "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
+            "CAPTURE_CALLS": str(calls),
+            "CAPTURE_FOLDER": str(shop),
+            # What asks for anything but loopback is refused at once.
+            "HTTP_PROXY": NOWHERE,
+            "HTTPS_PROXY": NOWHERE,
+            "NO_PROXY": "127.0.0.1",
+            **chosen.env,
+        }
+        try:
+            said = subprocess.run(
+                where.command, cwd=shop, env=env, capture_output=True, text=True, timeout=LONGEST_S
+            )
+        except subprocess.TimeoutExpired as error:
+            raise ArcError(f"{chosen.name}: the script took over {LONGEST_S} s") from error
     if said.returncode:
         raise ArcError(f"{chosen.name}: the script failed: {said.stderr.strip()[-2000:]}")
     ran = [msgspec.json.decode(line, type=ToolRun) for line in calls.read_bytes().splitlines()]
