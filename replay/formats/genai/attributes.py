@@ -70,30 +70,37 @@ STOP = Thing(
 )  # fmt: skip
 TOOLS = Thing("gen_ai.tool.definitions", "ai.prompt.tools", "mlflow.chat.tools")
 TOOL = Thing(
-    "gen_ai.tool.name", "tool.name", "ai.toolCall.name", "tool_name", "traceloop.entity.name"
+    "gen_ai.tool.name",
+    "tool.name",
+    "ai.toolCall.name",
+    "tool_name",
+    "haystack.tool.name",
+    "traceloop.entity.name",
 )
 CALL = Thing("gen_ai.tool.call.id", "tool.id", "ai.toolCall.id", "tool_use_id")
 ARGUMENTS = Thing(
     "gen_ai.tool.call.arguments", "tool_arguments", "ai.toolCall.args", "input.value",
     "traceloop.entity.input", "langfuse.observation.input", "mlflow.spanInputs",
     "mastra.tool_call.input", "mastra.mcp_tool_call.input", "gcp.vertex.agent.tool_call_args",
-    "tool_input",
+    "haystack.agent.step.tool.input", "tool_input",
 )  # fmt: skip
 RESULT = Thing(
     "gen_ai.tool.call.result", "tool_response", "anthropic.tool_result.content",
     "ai.toolCall.result", "output.value", "traceloop.entity.output", "langfuse.observation.output",
     "mlflow.spanOutputs", "mastra.tool_call.output", "mastra.mcp_tool_call.output",
-    "gcp.vertex.agent.tool_response",
+    "gcp.vertex.agent.tool_response", "haystack.agent.step.tool.output",
 )  # fmt: skip
 GIVEN = Thing(
     "input.value", "traceloop.entity.input", "langfuse.observation.input", "mlflow.spanInputs",
     "mastra.agent_run.input", "mastra.model_step.input", "mastra.model_generation.input",
-    "gcp.vertex.agent.llm_request", INPUT,
+    "gcp.vertex.agent.llm_request", "haystack.agent.step.llm.input", "haystack.agent.input",
+    "haystack.component.input", INPUT,
 )  # fmt: skip
 GAVE = Thing(
     "output.value", "traceloop.entity.output", "langfuse.observation.output", "mlflow.spanOutputs",
     "mastra.agent_run.output", "mastra.model_step.output", "mastra.model_generation.output",
-    "gcp.vertex.agent.llm_response", OUTPUT,
+    "gcp.vertex.agent.llm_response", "haystack.agent.step.llm.output", "haystack.agent.output",
+    "haystack.component.output", OUTPUT,
 )  # fmt: skip
 SESSION = Thing(
     "gen_ai.conversation.id", "session.id", "langfuse.session.id",
@@ -300,7 +307,18 @@ def _vercel(operation: str) -> Kind:
     return Kind.OTHER if ".embed" in operation else Kind.AGENT
 
 
+_HAYSTACK = {
+    "haystack.agent.run": Kind.AGENT,
+    "haystack.agent.step.llm": Kind.MODEL,
+    "haystack.agent.step.tool": Kind.TOOL,
+}
+
+
 def _by_content(raw: RawSpan, given: dict[str, Any]) -> Kind:
+    if raw.name in _HAYSTACK:
+        return _HAYSTACK[raw.name]
+    if str(given.get("haystack.component.type")).endswith("Generator"):
+        return Kind.MODEL
     if "gen_ai.tool.name" in given or "gen_ai.tool.call.id" in given:
         return Kind.TOOL
     if OUTPUT in given or "gen_ai.completion.0.role" in given:

@@ -103,6 +103,9 @@ def _counted(attributes: dict[str, Json]) -> list[Json] | None:
 def tool_of(declared: Json) -> Tool:
     """A tool as its definition declares it, or by its name alone."""
     body: Any = parsed(declared)
+    if word(obj(obj(body).get("data")).get("name")):  # Haystack's tools in JSON
+        about = body["data"]
+        body = {name: about.get(name) for name in ("name", "description", "parameters")}
     if isinstance(body, dict) and "inputSchema" in body:
         body = {**body, "input_schema": body["inputSchema"]}
         del body["inputSchema"]

@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 from replay.formats.common import known, listed, obj, word
 from replay.formats.genai import attributes
 from replay.formats.genai.messages import answered, call_part, input_messages
-from replay.formats.genai.printed import is_printed, messages_of, response_in
+from replay.formats.genai.printed import is_message, messages_of, response_in
 from replay.formats.genai.records import Raw, readable
 from replay.trace import Json
 
@@ -117,8 +117,8 @@ def _messages(value: Json) -> list[Body]:
         entries = entries[0]
     if any(obj(each).get("type") in ("function_call", "function_call_output") for each in entries):
         return _of_items(entries)
-    if any(map(is_printed, entries)):
-        return [body for each in entries if is_printed(each) for body in messages_of(str(each))]
+    if any(map(is_message, entries)):
+        return [body for each in entries if is_message(each) for body in messages_of(each)]
     return [body for each in entries if (body := _message(obj(each))) is not None]
 
 
@@ -366,12 +366,12 @@ def response_of(outputs: Json) -> Response | None:
         given = obj(outputs)
         wrapped = len(given) < 3 or isinstance(given.get("message"), dict)
         inner = next((given[n] for n in _INSIDE if n in given), None) if wrapped else None
-        if isinstance(inner, list) and len(inner) == 1 and is_printed(inner[0]):
+        if isinstance(inner, list) and len(inner) == 1 and is_message(inner[0]):
             inner = inner[0]
         if "role" in given or not isinstance(inner, (str, dict)):
             break
         outputs = inner
-    if isinstance(outputs, str) and is_printed(outputs) and (made := messages_of(outputs)):
+    if is_message(outputs) and (made := messages_of(outputs)):
         noted = response_in(outputs)
         why = word(obj(next(iter(listed(noted.get("choices"))), None)).get("finish_reason"))
         return Response(message=made[-1], model=word(noted.get("model")), why=why)

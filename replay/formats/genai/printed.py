@@ -1,4 +1,6 @@
-"""Messages and responses that a framework keeps as Python prints its objects: `ChatMessage(…)`."""
+"""Messages and responses that a framework keeps as its own objects: as Python prints them,
+`ChatMessage(…)`, or with the same fields in JSON, as Haystack does.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,18 @@ def is_printed(value: Json) -> bool:
     return bool(bracket) and name.isidentifier() and "Message" in name
 
 
-def messages_of(text: str) -> list[Body]:
-    """The message that was printed, each tool result in it one of its own; [] for no message."""
-    made = _fields(parse_repr(text))
+def is_object(value: Json) -> bool:
+    """Is this such a message in JSON?"""
+    return {"role", "meta", "content"} <= obj(value).keys()
+
+
+def is_message(value: Json) -> bool:
+    return is_printed(value) or is_object(value)
+
+
+def messages_of(value: Json) -> list[Body]:
+    """The message, each tool result in it one of its own; [] for no message."""
+    made = _made(value)
     role = word(made.get("role"))
     if role is None:
         return []
@@ -33,6 +44,7 @@ def messages_of(text: str) -> list[Body]:
     given = made.get("content", made.get("blocks"))
     for part in [given] if isinstance(given, str) else listed(given):
         fields = _fields(part)
+        fields = obj(fields.get("tool_call")) or obj(fields.get("tool_call_result")) or fields
         if "tool_name" in fields or "function" in fields:
             calls.append(_call(fields))
         elif "origin" in fields:
@@ -52,15 +64,19 @@ def messages_of(text: str) -> list[Body]:
     return found
 
 
-def response_in(text: str) -> dict[str, Any]:
-    """What a printed message notes of the response that it came with: usage and stop reason, in the
+def response_in(value: Json) -> dict[str, Any]:
+    """What such a message notes of the response that it came with: usage and stop reason, in the
     shape of a chat completion; {} where it notes nothing."""
-    made = _fields(parse_repr(text))
+    made = _made(value)
     noted = obj(made.get("meta")) or obj(made.get("additional_kwargs"))
     if not noted:
         return {}
     choice = {"finish_reason": noted.get("finish_reason")}
     return {"usage": noted.get("usage"), "model": noted.get("model"), "choices": [choice]}
+
+
+def _made(value: Json) -> dict[str, Any]:
+    return _fields(parse_repr(value) if isinstance(value, str) else value)
 
 
 def _fields(value: Json) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from replay.formats.genai.functions import (
     result_of,
 )
 from replay.formats.genai.messages import has_messages
-from replay.formats.genai.printed import is_printed, response_in
+from replay.formats.genai.printed import is_message, response_in
 from replay.formats.genai.records import RawSpan, readable, usd
 from replay.formats.genai.usage import (
     figures,
@@ -219,8 +219,8 @@ def _parse_raw(outputs: Json) -> Json:
     """The response that a framework keeps as Python prints it."""
     given = obj(outputs)
     replies = listed(given.get("replies"))
-    if replies and is_printed(replies[0]):
-        return response_in(str(replies[0]))
+    if replies and is_message(replies[0]):
+        return response_in(replies[0])
     text = given.get("raw")
     return parse_repr(text) if isinstance(text, str) else text
 
@@ -246,13 +246,17 @@ def _of_tool(span: Known) -> dict[str, Json]:
     result = result if result is not gave else _unquote(told)
     if result is not told or span.of(attributes.RESULT) is None:
         found |= present(**{attributes.RESULT.names[0]: result})
-    failed = failed or span.raw.attributes.get("gen_ai.tool.status") == "error"
+    noted = span.raw.attributes.get("haystack.tool.error", span.raw.attributes.get(_TOOL_STATUS))
+    failed = failed or noted in (True, "error")
     if call_id is not None and span.of(attributes.CALL) is None:
         found[attributes.CALL.names[0]] = call_id
     if failed and span.raw.status != "error":
         span.raw.status = "error"
         span.raw.message = span.raw.message or content_text(result) or None
     return found
+
+
+_TOOL_STATUS = "gen_ai.tool.status"
 
 
 def _argument(span: Known) -> Json:
