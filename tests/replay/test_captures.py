@@ -15,9 +15,7 @@ from tests.shared import DATA, needs_shared
 
 OURS = Path(__file__).resolve().parents[2] / "fixtures" / "captures"
 
-WRONG: Mapping[str, str] = {
-    "haystack_otel": "spans of Haystack's own (`haystack.agent.step.llm.*`) are not known",
-}
+WRONG: Mapping[str, str] = {}
 
 
 def cases(folder: Path) -> list[object]:
