@@ -59,6 +59,11 @@ class TestACheckThatNeverRan:
         signals = {s.phrase for each in diagnose(made).candidates for s in each.signals}
         assert finding.why not in signals
 
+    def test_it_stands_at_the_last_step(self) -> None:
+        parts = [step("I look.", call("Bash", "a.txt", command="ls"))] * 3 + [step("It is done.")]
+        (finding,) = of_check(checked(NO_NETWORK, parts=parts))
+        assert (finding.step, finding.span) == (3, "step-3")
+
     def test_a_runner_that_is_only_missing_may_have_been_removed_by_the_run(self) -> None:
         (finding,) = of_check(checked("test.sh: line 3: pytest: command not found"))
         assert finding.confidence == check.RUNNER_MISSING

@@ -19,6 +19,7 @@ from taxonomy.first_contradiction.recoverable import fix_of, instruct_at
 from taxonomy.judgements.schema import open_ledger
 from tests.build import Part, call, error, heard, step, trace
 from tests.shared import Imported, needs_shared
+from tests.taxonomy.rule_case import assert_citable
 
 
 def bundled(name: str) -> Trace:
@@ -118,7 +119,18 @@ def mixed_up(run: Trace) -> list[Contradiction]:
 
 
 def test_only_the_value_of_another_thing_is_one_mixed_up() -> None:
-    assert [each.step for each in mixed_up(mixing(8400))] == [2]
+    run = mixing(8400)
+    (found,) = mixed_up(run)
+    assert_citable(found.finding, run)
+    assert (found.step, found.finding.why) == (
+        2,
+        "refund_order for order_id 1047 uses the total_cents of 1045",
+    )
+    assert [(each.role, each.text, each.step, each.place) for each in found.finding.evidence] == [
+        ("called", 'refund_order {"amount":8400,"order_id":"1047"}', 2, ""),
+        ("observed", "order_id 1047: total_cents 8150", 0, "get_order"),
+        ("observed", "order_id 1045: total_cents 8400", 1, "get_order"),
+    ]
     assert mixed_up(mixing(8150)) == []
     assert mixed_up(mixing(5000)) == []
 
