@@ -1,5 +1,6 @@
 """Sessions of GitHub Copilot CLI: `~/.copilot/session-state/<session>/events.jsonl`; in older
-releases `<session>.jsonl` in that folder.
+releases `<session>.jsonl` in that folder. What `copilot --output-format json` prints is another
+recording of the same run, without the system prompt and the tokens of the input.
 
 One event a line (`{"type", "data", "id", "timestamp", "parentId"}`), as the JSON Schema that comes
 with the package has them. One trace a session, which is held while it is read. The system prompt is
@@ -51,9 +52,12 @@ from replay.trace import (
 
 NAME = "copilot-cli"
 TITLE = "GitHub Copilot CLI sessions"
-FILES = "events.jsonl in ~/.copilot/session-state"
+FILES = "events.jsonl in ~/.copilot/session-state, output of --output-format json"
 FIDELITY = (Level.PARTIAL, Level.NONE)
-LACKS = "the tools; what a compaction kept; in old sessions the system prompt and input tokens"
+LACKS = (
+    "the tools; what a compaction kept; in old sessions and in printed output the system prompt and"
+    " input tokens"
+)
 VERIFIED = "real files"
 
 NO_REQUEST = "request of a compaction not recorded"
@@ -62,10 +66,10 @@ TRUNCATED = "messages removed by a truncation not known"
 
 _BESIDE = {
     "abort", "agent", "assistant", "auto_mode_switch", "capabilities", "command", "commands",
-    "elicitation", "exit_plan_mode", "external_tool", "hook", "human_response", "mcp", "mcp_app",
-    "model", "pending_messages", "permission", "prompt_cache_break", "sampling", "sandbox",
-    "session", "session_limits_exhausted", "skill", "subagent", "system", "tool", "tool_search",
-    "ui", "user", "user_input", "workflow",
+    "elicitation", "exit_plan_mode", "external_tool", "hook", "human_response", "mcp",
+    "mcp_app", "model", "pending_messages", "permission", "prompt_cache_break", "result",
+    "sampling", "sandbox", "session", "session_limits_exhausted", "skill", "subagent", "system",
+    "tool", "tool_search", "ui", "user", "user_input", "workflow",
 }  # fmt: skip
 """First words of the events of the schema; most tell the screen something, and no model."""
 
@@ -81,13 +85,15 @@ class _Event(Struct, frozen=True, kw_only=True, eq=False):
 
 
 def sniff(head: Head) -> bool:
-    """Does a line begin a session, as only Copilot writes it?"""
-    found = (obj(decoded(line)) for line in head.lines()[:20])
+    """Does a line begin a session, or an answer in it, as only Copilot writes it?"""
+    found = (obj(decoded(line)) for line in head.lines()[:40])
     return any(_begins(record) for record in found)
 
 
 def _begins(record: dict[str, Any]) -> bool:
     data = obj(record.get("data"))
+    if record.get("type") == "assistant.turn_start":
+        return "turnId" in data and "parentId" in record
     named = "copilotVersion" in data or data.get("producer") == "copilot-agent"
     return record.get("type") == "session.start" and "sessionId" in data and named
 
@@ -98,7 +104,9 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
     about = next((event.data for event in events if event.kind == "session.start"), {})
     if not any(event.kind == "assistant.message" for event in events):
         raise BadTrace(source.display, "", "contains no message of a model")
-    name = word(about.get("sessionId")) or derived_id(NAME, *(e.place.span for e in events))
+    ended = next((event.data for event in events if event.kind == "result"), {})
+    own_name = word(about.get("sessionId"))
+    name = own_name or word(ended.get("sessionId")) or derived_id(NAME, events[0].place.span)
     tally.counts["sessions"] += 1
     usages = _usages(events)
     threads: dict[str | None, _SpanBuilder] = {}
@@ -126,7 +134,8 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
     )
     header = Header(
         format=NAME,
-        source_id=name,
+        source_id=name if own_name is not None else f"{name} output",
+        run=name,
         path=source.display,
         title=title_line(main.title or main.asked),
         agent=NAME,
@@ -141,6 +150,8 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
 def _events(source: Source, tally: Tally) -> Iterator[_Event]:
     for number, record in source.records(tally):
         kind, data = word(record.get("type")) or "", obj(record.get("data"))
+        if kind == "result":  # the last line of what is printed
+            data = record
         tally.counts["events"] += 1
         if kind.partition(".")[0] not in _BESIDE:
             tally.unknown[kind or "line without a type"] += 1

@@ -93,12 +93,12 @@ _OF_STEPS = "(SELECT {} FROM step s JOIN model_call m ON m.span = s.ask WHERE s.
 
 FULLEST = f"""
     {_OF_STEPS.format("count(*) FILTER (WHERE m.fidelity <> 'none')")} DESC, steps DESC,
-    CASE fidelity {_LEVELS} ELSE {len(Level)} END,
+    CASE fidelity {_LEVELS} ELSE {len(Level)} END, start_ns IS NULL,
     {_OF_STEPS.format("count(m.stop) + count(m.input_tokens)")} DESC, key"""
 """Of several recordings of a run the one with most steps whose request is known comes first, then
-the one with most steps, whose weakest step is known best, with most stop reasons and token counts,
-of the least key: nothing that depends on which was imported first, or how often, or whether an
-import was killed in between."""
+the one with most steps, whose weakest step is known best, which knows its time, with most stop
+reasons and token counts, of the least key: nothing that depends on which was imported first, or how
+often, or whether an import was killed in between."""
 
 RECORDINGS = """
 CREATE TABLE setting (

@@ -15,6 +15,7 @@ from replay.formats.source import Source, Tally
 from replay.trace import NO_SYSTEM, NO_TOOLS, Batch
 from tests.replay.foreign_case import lines
 from tests.replay.kinds import agents, models, seen, tools
+from tests.replay.recorded import RECORDED
 
 Value = dict[str, Any]
 ID = "115159b1-9e81-4c62-b5ad-d887d0346eb2"
@@ -119,3 +120,15 @@ def test_a_compaction_and_going_back_change_what_is_seen(tmp_path: Path) -> None
 def test_a_session_without_an_answer_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadTrace, match="no message of a model"):
         Session().read(tmp_path)
+
+
+def test_what_copilot_prints_is_a_session_without_the_tokens_of_its_input() -> None:
+    source, tally = Source(RECORDED / "copilot-cli-output.jsonl"), Tally()
+    assert sniff(source) is copilot
+    (batch,) = load(source, tally)
+    assert [call.name for call in tools(batch)] == ["view", "bash", "view"]
+    assert [call.status for call in tools(batch)] == ["ok", "ok", "error"]
+    assert len(models(batch)) == 3
+    assert batch.header.run == "3afffa6f-b4d3-4aa6-aded-f1d8eba63777"
+    assert batch.header.source_id == f"{batch.header.run} output"
+    assert (tally.problems, dict(tally.unknown)) == ([], {})

@@ -70,6 +70,15 @@ TRUTHS = (
         ("tool", "tool", "end"),
         title="Order 1039 was refunded, all done.",
     ),
+    Truth(
+        "qwen-code-stream.jsonl",
+        "claude-code",
+        "qwen-code",
+        ("read_file", "list_directory", "read_file"),
+        ("tool", "tool", None),
+        prompt=False,
+        title=None,
+    ),
 )
 each = pytest.mark.parametrize("truth", TRUTHS, ids=lambda truth: truth.file)
 

@@ -112,13 +112,15 @@ def batch(given: Import) -> Batch:
 _LEVELS = " ".join(f"WHEN '{each}' THEN '{each.rank}'" for each in Level)
 _COMPUTED = f"""
 WITH known AS (
-  SELECT t.id, t.key, t.run, t.steps, t.fidelity, count(m.span) FILTER (WHERE m.fidelity <> 'none')
-    AS requests, count(m.stop) + count(m.input_tokens) AS known
+  SELECT t.id, t.key, t.run, t.steps, t.fidelity, t.start_ns,
+    count(m.span) FILTER (WHERE m.fidelity <> 'none') AS requests,
+    count(m.stop) + count(m.input_tokens) AS known
   FROM trace t LEFT JOIN step s ON s.trace = t.id LEFT JOIN model_call m ON m.span = s.ask
   WHERE t.complete GROUP BY t.id),
 ranked AS (
   SELECT key, run, printf('%09d%09d', 999999999 - requests, 999999999 - steps)
-    || CASE fidelity {_LEVELS} ELSE '9' END || printf('%09d', 999999999 - known) || key
+    || CASE fidelity {_LEVELS} ELSE '9' END || (start_ns IS NULL)
+    || printf('%09d', 999999999 - known) || key
     AS place FROM known)
 SELECT key FROM ranked GROUP BY run HAVING place = min(place)
 """

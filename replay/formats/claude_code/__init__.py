@@ -140,10 +140,11 @@ def _trace(
     times = Times.of(line for line in (*own, *of_agents) if not line.copied)
     ends = [line.record for line in main if line.kind == "result"]
     status, error = outcome_status(ends)
+    agent = _agent(main)
     signals: dict[str, Json] = {"signals": list(talk.signals)} if talk.signals else {}
     span = AgentSpan(
         id=root,
-        name=NAME,
+        name=agent,
         start_ns=times.start_ns,
         end_ns=times.end_ns,
         time_quality=times.quality,
@@ -159,7 +160,7 @@ def _trace(
         item=item,
         path=source.display,
         title=title(own, main, summaries),
-        agent=NAME,
+        agent=agent,
         labels=labels(main) | _goes_on(session_),
         reported_cost_usd=reported_cost(ends),
         start_ns=times.start_ns,
@@ -186,6 +187,11 @@ def _without_begun_counts(
         else each
         for each in found
     )
+
+
+def _agent(main: list[Line]) -> str:
+    """Qwen Code prints what Claude Code prints, and says that it is Qwen Code."""
+    return "qwen-code" if any("qwen_code_version" in line.record for line in main) else NAME
 
 
 def _is_stream(own: list[Line]) -> bool:
@@ -256,7 +262,7 @@ def reported_cost(ends: list[dict[str, Json]]) -> float | None:
 def labels(main: list[Line]) -> dict[str, str]:
     fields = {
         "cwd": ("cwd",),
-        "version": ("version", "claude_code_version"),
+        "version": ("version", "claude_code_version", "qwen_code_version"),
         "git_branch": ("gitBranch",),
     }
     found = {

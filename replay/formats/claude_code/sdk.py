@@ -4,7 +4,8 @@ the lines of the stream that the SDK read them from.
 The classes leave out what a line says of itself: `type`, of messages and of blocks. It is known
 again by the fields that a class has; a `type` that names the class is taken too. A user's message
 names no session: the latest that was named is its. Answers of early releases have neither session,
-id nor usage: those that follow each other without a word between are parts of one.
+id nor usage: those that follow each other without a word between are parts of one. The stream of
+Qwen Code, which has no module of its own, becomes Claude Code's here too.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from replay.formats.common import obj, word
+from replay.formats.common import count, obj, word
 from replay.trace import Json
 
 _CLASSES = {
@@ -42,9 +43,13 @@ def as_streamed(
     """The records, messages of the SDK as the lines they were; all others as they are."""
     session: str | None = None
     part: tuple[int, dict[str, Any]] | None = None
+    qwen = False
     for number, record in records:
         kind = _kind(record)
         line = record if kind is None else _line(kind, record)
+        qwen = qwen or "qwen_code_version" in record
+        if qwen:
+            line = _without_cache(line)
         if kind is not None:
             session = word(line.get("session_id")) or session
             line = {**line, "session_id": session} if session is not None else line
@@ -58,6 +63,16 @@ def as_streamed(
             yield number, line
     if part is not None:
         yield part
+
+
+def _without_cache(line: dict[str, Any]) -> dict[str, Any]:
+    """A line of Qwen Code, which prints what Claude Code prints, but counts the cache in."""
+    message = obj(line.get("message"))
+    used = obj(message.get("usage"))
+    given, read = count(used.get("input_tokens")), count(used.get("cache_read_input_tokens"))
+    if given is None or not read or read > given:
+        return line
+    return {**line, "message": {**message, "usage": {**used, "input_tokens": given - read}}}
 
 
 def _goes_on(before: dict[str, Any], line: dict[str, Any]) -> bool:
