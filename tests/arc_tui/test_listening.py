@@ -359,6 +359,15 @@ def test_metrics_are_accepted_and_dropped(shared: Listener) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("path", ["/api/public/otel/v1/traces", "/otel/v1/traces", "/v1/traces"])
+def test_spans_are_taken_below_the_path_that_a_service_has_them(
+    path: str, listener: Listener, tmp_path: Path
+) -> None:
+    assert listener.post(export(model_span(0)), path).status == 200
+    assert listener.said().startswith(f"● {KEY[:8]}")
+    assert [row.steps for row in stored(tmp_path)] == [1]
+
+
 def test_only_the_three_paths_exist_and_only_posts(shared: Listener) -> None:
     assert shared.post(b"{}", "/v1/profiles").status == 404
     assert shared.post(b"{}", "/").status == 404
@@ -390,7 +399,7 @@ def test_the_setup_prints_where_to_send_and_writes_nothing(
         assert "{" + "endpoint" not in done.output
     every = CliRunner().invoke(listen, ["--setup", ALL]).output
     assert list(tmp_path.iterdir()) == []
-    assert every.count("http://127.0.0.1:4318") == len(SETUPS)
+    assert every.count("http://127.0.0.1:4318") >= len(SETUPS)
 
 
 def test_the_lines_for_a_shell_set_what_claude_code_reads() -> None:
@@ -404,6 +413,17 @@ def test_the_lines_for_a_shell_set_what_claude_code_reads() -> None:
         assert "OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318\n" in done.stdout
         assert "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf\n" in done.stdout
     compile(PYTHON.format(endpoint="http://127.0.0.1:4318"), "setup", "exec")
+
+
+def test_every_setup_for_a_shell_is_one() -> None:
+    from arc_tui.features.record.command import SETUPS
+
+    for name in SETUPS.keys() - {"python", "node"}:
+        script = SETUPS[name].format(endpoint="http://127.0.0.1:4318") + "env\n"
+        done = subprocess.run(
+            ["sh", "-eu"], input=script, capture_output=True, text=True, check=True
+        )
+        assert "=http://127.0.0.1:4318" in done.stdout, name
 
 
 @pytest.mark.process

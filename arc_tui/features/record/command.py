@@ -131,6 +131,40 @@ export OTEL_LOG_TOOL_CONTENT=1
 #   arc import --follow ~/.claude/projects
 """
 
+LANGFUSE = """\
+# Langfuse's SDK, Python 3 or JavaScript 4 and later: any keys do, no Langfuse is needed
+export LANGFUSE_BASE_URL={endpoint}
+export LANGFUSE_HOST={endpoint}
+export LANGFUSE_PUBLIC_KEY=pk-lf-arc
+export LANGFUSE_SECRET_KEY=sk-lf-arc
+"""
+
+LANGSMITH = """\
+# LangGraph and LangChain by LangSmith's SDK: pip install 'langsmith[otel]'; any key does
+export LANGSMITH_TRACING=true
+export LANGSMITH_OTEL_ENABLED=true
+export LANGSMITH_OTEL_ONLY=true
+export LANGSMITH_ENDPOINT={endpoint}
+export LANGSMITH_API_KEY=arc
+"""
+
+PHOENIX = """\
+# OpenInference by Phoenix's package: pip install arize-phoenix-otel, and in the program
+#   from phoenix.otel import register
+#   register(protocol="http/protobuf", auto_instrument=True)
+export PHOENIX_COLLECTOR_ENDPOINT={endpoint}/v1/traces
+"""
+
+TRACELOOP = """\
+# OpenLLMetry: pip install traceloop-sdk, and in the program
+#   from traceloop.sdk import Traceloop
+#   Traceloop.init(app_name="agent", disable_batch=True)
+export TRACELOOP_BASE_URL={endpoint}
+export TRACELOOP_TRACE_CONTENT=true
+export TRACELOOP_METRICS_ENABLED=false
+export TRACELOOP_TELEMETRY=false
+"""
+
 GENERIC = """\
 # any agent with an OpenTelemetry SDK that exports over OTLP
 export OTEL_TRACES_EXPORTER=otlp
@@ -141,6 +175,7 @@ export OTEL_EXPORTER_OTLP_ENDPOINT={endpoint}
 export OTEL_BSP_SCHEDULE_DELAY=1000
 # messages, where the instrumentation follows the GenAI conventions
 export OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true
+# (LiteLLM wants SPAN_ONLY there, and other packages of their own: see docs/sources)
 """
 
 PYTHON = """\
@@ -171,7 +206,16 @@ sdk.start();
 process.on('beforeExit', () => sdk.shutdown());
 """
 
-SETUPS = {"claude-code": CLAUDE_CODE, "env": GENERIC, "python": PYTHON, "node": NODE}
+SETUPS = {
+    "claude-code": CLAUDE_CODE,
+    "env": GENERIC,
+    "langfuse": LANGFUSE,
+    "langsmith": LANGSMITH,
+    "node": NODE,
+    "phoenix": PHOENIX,
+    "python": PYTHON,
+    "traceloop": TRACELOOP,
+}
 """Settings by the agent they are for; `{endpoint}` is where `arc listen` listens."""
 
 ALL = "all"

@@ -7,8 +7,9 @@ nothing that was. Spans of a trace in which no agent, model or tool was heard of
 and are not written: they wait in memory, and are acknowledged, until one is. After a power cut
 SQLite may lack the last commits, never a part of one.
 
-`/v1/traces` and `/v1/logs` are read in protobuf and JSON, compressed or not; `/v1/metrics` is
-accepted and dropped, because exporters that send all three complain otherwise. It listens on
+`/v1/traces` and `/v1/logs` are read in protobuf and JSON, compressed or not, below whatever path a
+service has them (Langfuse's SDK posts to `/api/public/otel/v1/traces`); `/v1/metrics` is accepted
+and dropped, because exporters that send all three complain otherwise. It listens on
 loopback alone, and a page in a browser cannot reach it: a request that names an origin, or a host
 that is not this machine, is refused. Imported by one who listens, once it is known that the
 server is installed.
@@ -179,9 +180,8 @@ def application(take: Take) -> web.Application:
     """The server's routes; `take` is given the records of each export, in the server's thread,
     and answers when they are committed."""
     app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[while_connected])
-    app.router.add_post("/v1/traces", _receiving("traces", take))
-    app.router.add_post("/v1/logs", _receiving("logs", take))
-    app.router.add_post("/v1/metrics", _receiving("metrics", None))
+    for signal, taken in (("traces", take), ("logs", take), ("metrics", None)):
+        app.router.add_post(f"/{{service:.*}}v1/{signal}", _receiving(signal, taken))
     return app
 
 
