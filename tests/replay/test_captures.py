@@ -15,9 +15,7 @@ from tests.shared import DATA, needs_shared
 
 OURS = Path(__file__).resolve().parents[2] / "fixtures" / "captures"
 
-WRONG: Mapping[str, str] = {
-    "logfire_openai": "`request_data` and `response_data` unread: contents, calls, cached tokens",
-}
+WRONG: Mapping[str, str] = {}
 
 
 def cases(folder: Path) -> list[object]:

@@ -94,13 +94,13 @@ GIVEN = Thing(
     "input.value", "traceloop.entity.input", "langfuse.observation.input", "mlflow.spanInputs",
     "mastra.agent_run.input", "mastra.model_step.input", "mastra.model_generation.input",
     "gcp.vertex.agent.llm_request", "haystack.agent.step.llm.input", "haystack.agent.input",
-    "haystack.component.input", INPUT,
+    "haystack.component.input", "request_data", INPUT,
 )  # fmt: skip
 GAVE = Thing(
     "output.value", "traceloop.entity.output", "langfuse.observation.output", "mlflow.spanOutputs",
     "mastra.agent_run.output", "mastra.model_step.output", "mastra.model_generation.output",
     "gcp.vertex.agent.llm_response", "haystack.agent.step.llm.output", "haystack.agent.output",
-    "haystack.component.output", OUTPUT,
+    "haystack.component.output", "response_data", OUTPUT,
 )  # fmt: skip
 SESSION = Thing(
     "gen_ai.conversation.id", "session.id", "langfuse.session.id",
