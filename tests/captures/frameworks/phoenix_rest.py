@@ -33,7 +33,7 @@ def read(path: str) -> bytes:
 
 def wait_for(path: str, words: str) -> bytes:
     """What is there once it holds these words."""
-    for _ in range(120):
+    for _ in range(480):
         try:
             if words in (found := read(path)).decode():
                 return found
