@@ -650,6 +650,8 @@ class TestWrongTool:
 
 
 class TestOther:
+    WORK = step(call("Bash", "a.txt", command="ls"))
+
     def garbled(self, outcome: Status = "failed") -> Trace:
         commands = (":", "};", "}", ":  \n\n ", "None", ":")
         parts: list[Part] = [step(call("Bash", "", command=command)) for command in commands]
@@ -703,6 +705,15 @@ class TestOther:
         parts = [step(call("Bash", reply, command=f";ls {name}")) for name in ("a", "b", "c")]
         subs = {each.sub for each in found(trace(parts), FailureClass.OTHER)}
         assert ("malformed calls" in subs) is garbled
+
+    def test_a_stray_sign_before_a_few_of_many_calls_is_of_those_alone(self) -> None:
+        stray = [
+            step(call("edit_file", "ok", path=f">{name}", text=f">{name}!"))
+            for name in ("alpha", "beta", "gamma")
+        ]
+        others = [step(call("get_page", "text", at=f"p{at}")) for at in range(6)]
+        made = trace([step(call("Bash", "", command=":")), *stray, *others])
+        assert not found(made, FailureClass.OTHER)
 
     def test_one_stray_call_is_none(self) -> None:
         parts = [step(call("Bash", "ok", command=word)) for word in ("ls", ":", "pwd", "id", "df")]
@@ -803,8 +814,13 @@ class TestOther:
         assert (evidence.text, evidence.span, evidence.place) == (f"{told[:59]}…", span, "error")
 
     def test_what_follows_from_garbled_calls_is_the_harness_s_too(self) -> None:
-        faults = {finding.attribution for finding in findings(self.garbled())}
-        assert faults == {Attribution.ENVIRONMENT}
+        commands = (":", "};", "}", ":  ", "None", ":")
+        parts: list[Part] = [step(call("Bash", "", command=command)) for command in commands]
+        both = findings(trace([*parts, "I cannot solve this with the tools here."]))
+        assert {each.failure for each in both} == {FailureClass.OTHER, FailureClass.GAVE_UP}
+        assert {each.attribution for each in both} == {Attribution.ENVIRONMENT}
+        alone = findings(trace([self.WORK, "I cannot solve this with the tools here."]))
+        assert [each.attribution for each in alone] == [None]
 
     def test_a_run_that_ended_itself_hit_no_cap(self) -> None:
         made = trace([step("Done.", stop="end")], extra={"result_subtype": "success"})
