@@ -285,11 +285,12 @@ class TestHints:
         ]
 
     def test_a_word_that_many_tools_share_tells_little(self) -> None:
-        pages = [tool(f"get_{name}", "Reads a page of the stock.") for name in ("a1", "b2", "c3")]
+        pages = [tool(f"get_{name}", "A page of the stock.") for name in ("a1", "b2", "c3")]
+        stock = tool("check_stock", "A page of what is in stock.", number={})
         made = trace(
             [step(call("get_product", {"listed": True}, number="K1")), "Yes, it is."],
             task="Is a page of keyboard K1 in stock?",
-            tools=(*self.TOOLS, *pages),
+            tools=(self.TOOLS[0], stock, *pages),
         )
         assert not by_rule(made, better_tool.NAME)
 
