@@ -285,8 +285,8 @@ class TestHints:
         ]
 
     def test_a_word_that_many_tools_share_tells_little(self) -> None:
-        pages = [tool(f"get_{name}", "A page of the stock.") for name in ("a1", "b2", "c3")]
-        stock = tool("check_stock", "A page of what is in stock.", number={})
+        pages = [tool(f"get_stock_{name}", "A page.") for name in ("first", "next", "last")]
+        stock = tool("check_stock", "A page of it.", number={})
         made = trace(
             [step(call("get_product", {"listed": True}, number="K1")), "Yes, it is."],
             task="Is a page of keyboard K1 in stock?",
