@@ -155,16 +155,6 @@ PHOENIX = """\
 export PHOENIX_COLLECTOR_ENDPOINT={endpoint}/v1/traces
 """
 
-TRACELOOP = """\
-# OpenLLMetry: pip install traceloop-sdk, and in the program
-#   from traceloop.sdk import Traceloop
-#   Traceloop.init(app_name="agent", disable_batch=True)
-export TRACELOOP_BASE_URL={endpoint}
-export TRACELOOP_TRACE_CONTENT=true
-export TRACELOOP_METRICS_ENABLED=false
-export TRACELOOP_TELEMETRY=false
-"""
-
 GENERIC = """\
 # any agent with an OpenTelemetry SDK that exports over OTLP
 export OTEL_TRACES_EXPORTER=otlp
@@ -214,7 +204,6 @@ SETUPS = {
     "node": NODE,
     "phoenix": PHOENIX,
     "python": PYTHON,
-    "traceloop": TRACELOOP,
 }
 """Settings by the agent they are for; `{endpoint}` is where `arc listen` listens."""
 
