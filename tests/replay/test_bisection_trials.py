@@ -195,6 +195,9 @@ class TestHunks:
         assert (result.found.hunks, result.found.enough) == ((1,), True)
         assert {each.name for each in trials.versions} >= {"old", "new", "old + hunk 2"}
         assert all(len(each.seen) == len(each.versions) for each in seen)
+        few = Trials(stored(store), LOOKS, tiny(store))
+        short, _ = ended(bisect_hunks(few, old, parts, edit, Settings(max_samples=5)))
+        assert short.found.samples == len(few.given) == 5
 
 
 class TestRollouts:
