@@ -25,6 +25,7 @@ from tests.replay.reconcile_case import (
     in_genai,
     in_openinference,
     run,
+    tool_in_genai,
 )
 
 
@@ -196,3 +197,28 @@ def test_a_graph_s_turns_are_one_agent_s_and_two_agents_stay_two() -> None:
     assert threads(*turns) == {"main"}
     again = [span for at in range(2) for span in turn(at, in_genai(0))]
     assert threads(*again) == {"node 0", "node 1"}
+
+
+@pytest.mark.parametrize(
+    ("inner", "arguments", "many"),
+    [
+        ("get_order", {"id": 7}, 1),
+        ("get_order", {"id": 8}, 2),
+        ("order", {}, 2),
+        ("find", {"id": 7}, 2),
+    ],
+)
+def test_a_tool_inside_a_tool_is_the_same_by_its_name_and_arguments(
+    inner: str, arguments: Attributes, many: int
+) -> None:
+    def ran(name: str, parent: str | None, start: int, given: Attributes) -> RawSpan:
+        told = tool_in_genai(name, given, "shipped", "a")
+        return RawSpan(
+            trace="t", id=name, parent=parent, name=name, start_ns=start, end_ns=100 - start,
+            attributes=told,
+        )  # fmt: skip
+
+    spans = made_of(
+        ran("Shop-get_order", None, 1, {"id": 7}), ran(inner, "Shop-get_order", 2, arguments)
+    )
+    assert len([span for span in spans if isinstance(span, ToolCall)]) == many

@@ -19,7 +19,7 @@ from replay.formats.genai.attributes import GAVE, GIVEN, Kind, Known, known_of
 from replay.formats.genai.calls import message_of, usage
 from replay.formats.genai.functions import tool
 from replay.formats.genai.messages import several
-from replay.formats.genai.records import SERVER, RawSpan
+from replay.formats.genai.records import SERVER, RawSpan, readable
 from replay.formats.genai.translate import answers, asks, in_conventions
 from replay.messages import calls
 
@@ -213,9 +213,14 @@ def _is_silent(span: Known) -> bool:
 
 
 def _same_tool(one: Known, other: Known) -> bool:
-    """May two spans, one in the other, be of one tool? Frameworks spell a tool's name their way."""
+    """Are two spans, one in the other, of one tool? Some frameworks put a plugin's name before the
+    tool's: then the arguments have to agree, for a tool may run another one."""
     names = [tool_key(each.word(attributes.TOOL) or each.raw.name) for each in (one, other)]
-    return names[0].endswith(names[1]) or names[1].endswith(names[0])
+    if names[0] == names[1]:
+        return True
+    given = [readable(each.of(attributes.ARGUMENTS)) for each in (one, other)]
+    long, short = sorted(names, key=len, reverse=True)
+    return long.endswith(f"_{short}") and given[0] is not None and given[0] == given[1]
 
 
 def tool_key(name: str) -> str:
