@@ -60,10 +60,12 @@ async def handled(pilot: Pilot[None]) -> None:
 
 
 async def drawn(pilot: Pilot[None]) -> bool:
-    """Wait until everything that changed is laid out and drawn. Was it so from the beginning?"""
-    await pilot.app.animator.wait_until_complete()
+    """Wait until everything that changed is laid out and drawn. Was it so from the beginning?
+    An app that a bug ended draws nothing any more."""
+    if pilot.app.return_code is None:
+        await pilot.app.animator.wait_until_complete()
     whole = True
-    while any(_is_changing(screen) for screen in pilot.app.screen_stack):
+    while pilot.app.return_code is None and any(map(_is_changing, pilot.app.screen_stack)):
         whole = False
         await asyncio.sleep(FRAME_S)
     return whole
