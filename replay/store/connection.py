@@ -22,6 +22,7 @@ import os
 import re
 import shutil
 import sqlite3
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
@@ -33,7 +34,7 @@ from typing_extensions import override
 from replay import files
 from replay.errors import StoreUnusable
 from replay.store import encryption
-from replay.store.trouble import cannot_write, database_errors
+from replay.store.trouble import cannot_write, database_errors, is_locked
 
 Row = dict[str, Any]
 
@@ -123,8 +124,22 @@ def _set_up(connection: sqlite3.Connection, file: Path | None) -> None:
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA recursive_triggers = ON")
     if file is not None:
-        connection.execute("PRAGMA journal_mode = WAL")
+        _log_ahead(connection)
         connection.execute("PRAGMA synchronous = FULL")  # a tag outlives a power cut
+
+
+def _log_ahead(connection: sqlite3.Connection) -> None:
+    """Of two that open a new file at once, SQLite lets one change the mode and tells the other at
+    once that the file is locked, without the wait of the connection."""
+    give_up = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except database_errors() as error:
+            if not is_locked(error) or time.monotonic() > give_up:
+                raise
+        time.sleep(0.01)
 
 
 def dicts(cursor: sqlite3.Cursor) -> Iterator[Row]:

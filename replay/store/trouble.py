@@ -143,6 +143,11 @@ def cannot_write(error: Exception) -> bool:
     return _named(error) in {"SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_FULL", "SQLITE_IOERR"}
 
 
+def is_locked(error: Exception) -> bool:
+    """Does it say that another connection is writing just now?"""
+    return _named(error) == "SQLITE_BUSY"
+
+
 @contextmanager
 def opening(path: Path | str) -> Iterator[None]:
     """As `told`, where a file is looked into for the first time: of a damaged list of tables SQLite

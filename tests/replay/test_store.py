@@ -326,6 +326,14 @@ def test_two_that_open_a_new_database_at_once_both_get_it(tmp_path: Path) -> Non
     assert counts == [0] * 16
 
 
+def test_three_threads_open_a_new_database_at_once_again_and_again(tmp_path: Path) -> None:
+    """One of eight times SQLite tells one of them at once that the file is locked."""
+    with ThreadPoolExecutor(3) as pool:
+        for at in range(60):
+            path = tmp_path / f"{at}.db"
+            assert list(pool.map(lambda _, path=path: opened_rows(path), range(3))) == [0, 0, 0]
+
+
 def opened_rows(path: Path) -> int:
     with Store.open(path) as store:
         return len(rows.trace_rows(store))
