@@ -310,11 +310,10 @@ def _number(db: sqlite3.Connection, row: int, made: Plan) -> None:
     )
 
 
-_ALL_CALLS = """count(*) > 0 AND NOT EXISTS (
-  SELECT 1 FROM tool_call c JOIN span x ON x.id = c.span
-  WHERE x.trace = trace.id AND c.asked_by IS NULL AND x.start_ns IS NOT NULL
-    AND NOT EXISTS (SELECT 1 FROM span k
-      WHERE k.trace = trace.id AND k.kind = 'model' AND coalesce(k.end_ns, 0) <= x.start_ns))"""
+_ALL_CALLS = """count(*) > 0 AND coalesce((
+  SELECT min(x.start_ns) FROM tool_call c JOIN span x ON x.id = c.span
+  WHERE x.trace = trace.id AND c.asked_by IS NULL) >= (
+  SELECT min(coalesce(end_ns, 0)) FROM span WHERE trace = trace.id AND kind = 'model'), true)"""
 """There are model calls, and none is missing: no tool ran that none of them asked for before any of
 them had ended."""
 
