@@ -193,6 +193,7 @@ class _Trace:
         into = self._group_of.setdefault(one.raw.id, [one])
         from_ = self._group_of.setdefault(other.raw.id, [other])
         if into is not from_:
+            into, from_ = sorted((into, from_), key=len, reverse=True)
             into += from_
             self._group_of.update({each.raw.id: into for each in from_})
 
