@@ -33,7 +33,8 @@ from taxonomy.goals import Goal
 from taxonomy.judge.requests import JudgeRequest, Unasked, judge_requests
 from taxonomy.judge.rubrics import ACHIEVED_SCORE, RUBRICS, Rubric
 from taxonomy.judge.scores import Judged, estimate_cost, judged_each, rule_judged
-from taxonomy.metrics.calls import counted, gold_of, pairs
+from taxonomy.metrics.calls import counted, pairs
+from taxonomy.metrics.gold import gold_of
 from taxonomy.rules import EVERY_RULE, rule_of
 from taxonomy.rules.rule import RuleContext, Shown
 

@@ -8,7 +8,8 @@ from arc_tui.ui import format
 from arc_tui.views.evidence import GoldDifference
 from replay.action import Act, Action
 from replay.store.handle import Store
-from taxonomy.metrics.calls import counted, gold_of, pairs
+from taxonomy.metrics.calls import counted, pairs
+from taxonomy.metrics.gold import gold_of
 from taxonomy.query.fields import CallMade, calls_made, references
 from taxonomy.stats.runs import writing_tools
 

@@ -7,10 +7,9 @@ the largest pairing of two lists under an order. Formulas: article 001, "Tool-ca
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
-import msgspec
 from msgspec import Struct
 
 from replay.action import Act
@@ -18,7 +17,6 @@ from replay.compare import likeness
 from replay.compare.likeness import Counted
 from replay.compare.rules import PLAIN, Rules, arguments_of
 from replay.statistics import Rate, rate
-from replay.trace import Json
 from taxonomy.shapes import Scores
 
 
@@ -235,7 +233,7 @@ class _Half(NamedTuple):
 
 def _in_graph(made: Sequence[Counted], gold: Sequence[Counted], after: Dependencies) -> Pairs:
     """Depth first, pairing before leaving out; a branch that cannot beat the best is cut."""
-    before = _ancestors(len(gold), after)
+    before = predecessors(len(gold), "graph", after)
     useful = [
         (row, [column for column, theirs in enumerate(gold) if mine.like(theirs)])
         for row, mine in enumerate(made)
@@ -273,8 +271,13 @@ def _reach(useful: Sequence[tuple[int, list[int]]], shut: int) -> int:
     return min(calls, left.bit_count())
 
 
-def _ancestors(size: int, after: Dependencies) -> list[int]:
-    """For each gold place, the set of those that must come before it, near or far."""
+def predecessors(size: int, order: Order, after: Dependencies = ()) -> list[int]:
+    """For each of `size` gold places the set of those that must come before it, near or far, as
+    bits."""
+    if order == "any":
+        return [0] * size
+    if order == "sequence":
+        return [(1 << place) - 1 for place in range(size)]
     direct = [0] * size
     for earlier, later in after:
         if 0 <= earlier < size and 0 <= later < size:
@@ -288,40 +291,3 @@ def _ancestors(size: int, after: Dependencies) -> list[int]:
             waiting = (waiting | direct[one]) & ~seen
         found.append(seen)
     return found
-
-
-def gold_of(reference: Mapping[str, Json]) -> Gold | None:
-    """The gold calls of a reference, None where it has none or one of them is no call."""
-    actions = reference.get("actions")
-    if not isinstance(actions, list):
-        return None
-    calls = [_gold_call(action) for action in actions]
-    known = tuple(call for call in calls if call is not None)
-    if len(known) < len(calls):
-        return None
-    return Gold(calls=known, after=_dependencies(reference.get("dependencies")))
-
-
-def _gold_call(action: Json) -> Act | None:
-    if not isinstance(action, dict):
-        return None
-    name = action.get("name", action.get("tool"))
-    given: Json = next(
-        (action[key] for key in ("kwargs", "arguments", "args") if key in action), {}
-    )
-    return Act(tool=name, arguments=given) if isinstance(name, str) else None
-
-
-def _dependencies(given: Json) -> tuple[tuple[int, int], ...] | None:
-    """Pairs of places (earlier, later); None where none are given or one is no such pair."""
-    try:
-        return msgspec.convert(given, tuple[tuple[int, int], ...])
-    except msgspec.ValidationError:
-        return None
-
-
-class Gold(Struct, frozen=True, kw_only=True):
-    """What a correct run of the task calls; `after` are the dependencies, None where not given."""
-
-    calls: tuple[Act, ...]
-    after: tuple[tuple[int, int], ...] | None = None

@@ -25,9 +25,9 @@ from taxonomy.classes import Shape
 from taxonomy.failures import iso_week
 from taxonomy.held_out import stratum_of
 from taxonomy.metrics import grounding
-from taxonomy.metrics.calls import Gold, gold_of
 from taxonomy.metrics.change import dated
 from taxonomy.metrics.cost import Money
+from taxonomy.metrics.gold import Gold, gold_of
 from taxonomy.query import failures, fields
 from taxonomy.query.failures import Verdict
 from taxonomy.query.fields import (

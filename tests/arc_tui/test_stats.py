@@ -20,7 +20,7 @@ from replay.trace import Cost, Header, Json, ModelCall, Outcome, ToolCall
 from taxonomy.classes import Shape
 from taxonomy.findings import Diagnosis, StepScore
 from taxonomy.judgements.schema import open_ledger
-from taxonomy.metrics.calls import gold_of
+from taxonomy.metrics.gold import gold_of
 from taxonomy.stats.runs import runs_of
 from tests.arc_tui.sample import put, scores
 from tests.build import Part, call, error, step, trace

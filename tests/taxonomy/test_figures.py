@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from replay.action import Act
 from taxonomy.classes import Shape
-from taxonomy.metrics.calls import Gold
 from taxonomy.metrics.cost import Money
+from taxonomy.metrics.gold import Gold
 from taxonomy.stats.figures import figures
 from taxonomy.stats.runs import Run
 
