@@ -174,7 +174,12 @@ def _surrenders(words: str) -> bool:
 
 def hands_over(act: Act) -> bool:
     """Is it a call that leaves the task to a person?"""
-    words = words_of(act.name)
+    return is_hand_over(act.name)
+
+
+def is_hand_over(tool: str) -> bool:
+    """Does the name of a tool say that it leaves the task to a person?"""
+    words = words_of(tool)
     return any(map(_HANDS_OVER.fullmatch, words)) and any(map(_TO_PERSON.fullmatch, words))
 
 
