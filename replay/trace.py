@@ -325,3 +325,11 @@ class Trace(Struct, frozen=True, eq=False, kw_only=True):
     loose: tuple[ToolCall, ...] = ()
     prompt: str | None = None
     problems: tuple[str, ...] = ()
+
+    @property
+    def start_ns(self) -> int | None:
+        """When the run began, by its header, else its first span; None where neither says."""
+        if self.header.start_ns is not None:
+            return self.header.start_ns
+        starts = (span.start_ns for span in self.spans if span.start_ns is not None)
+        return min(starts, default=None)

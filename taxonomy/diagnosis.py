@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from replay.trace import SourceScore, Trace
+from taxonomy.evidence.gold_differences import compare_to_gold
 from taxonomy.evidence.results import Kind
 from taxonomy.findings import Diagnosis, StepScore, most_trusted
 from taxonomy.localiser.candidates import candidates
+from taxonomy.localiser.known import known_first
 from taxonomy.rules import findings
 from taxonomy.rules.hallucinated_state import phrase
 from taxonomy.rules.malformed import malformed
@@ -34,7 +36,7 @@ def diagnose(
     Scores of the source stand beside the rules' own. Given scores are, a step, the most trusted
     one of the source and of `more_scores`, which are not repeated in the diagnosis: those of people
     and judges. Shape and published vote are taken over them where they are of three steps or more,
-    else over the rules'; of the candidates they decide first.
+    else over the rules'; of the candidates they decide first, but for what gold shows.
     """
     case = RuleContext(trace)
     found = findings(case)
@@ -50,16 +52,18 @@ def diagnose(
     costs = [ask.cost.usd if ask.cost is not None else None for ask in asks]
     votes = published_votes(trusted, latencies, costs)
     broke = most_voted(votes)
+    gold = compare_to_gold(case.reading)
     return Diagnosis(
         trace=trace.id,
         shape=classify_binned(trusted),
         scores=(*own, *beside),
         findings=found,
-        candidates=candidates(case, found, own, given),
+        candidates=known_first(case.reading, gold, candidates(case, found, own, given)),
         published=broke,
         published_votes=votes[broke] if broke is not None else (),
         published_shape=classify(trusted),
         warnings=tuple(_warnings(case, own)) if case.reading.passed else (),
+        gold=gold,
     )
 
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, TypeAlias
 
-from msgspec import Struct
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
 
+from replay.trace import Json
 from taxonomy.classes import Attribution, FailureClass, Shape
 
 Source = Literal["human", "judge", "file", "import", "rule"]
@@ -150,7 +152,8 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
     """Everything the rules say of one trace.
 
     `candidates` are up to three, best first, none where the rules abstain. `published` is the
-    step of the plain published rule beside ours. `warnings` are why a passed run is `✓!`.
+    step of the plain published rule beside ours. `warnings` are why a passed run is `✓!`. `gold` is
+    where the run differs from the gold of its task, None where it has none.
     """
 
     trace: str
@@ -162,3 +165,130 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
     published_votes: tuple[Signal, ...] = ()
     published_shape: Shape | None = None
     warnings: tuple[str, ...] = ()
+    gold: GoldComparison | None = None
+
+
+# --- gold
+
+DifferenceKind: TypeAlias = Literal["wrong argument", "extra", "out of order", "missing", "answer"]
+
+
+class ArgumentDifference(Struct, frozen=True, kw_only=True):
+    """An argument that differs, by its path: what gold has there, and what the call had. UNSET
+    where one of them does not give it."""
+
+    name: str
+    expected: Json | UnsetType = UNSET
+    was: Json | UnsetType = UNSET
+
+    @property
+    def phrase(self) -> str:
+        """`payment_id: expected credit_card_9, was credit_card_4`."""
+        expected, was = _told_apart(_text(self.expected), _text(self.was))
+        if self.was is UNSET:
+            return f"{self.name}: expected {expected}, not given"
+        if self.expected is UNSET:
+            return f"{self.name}: not in gold, was {was}"
+        return f"{self.name}: expected {expected}, was {was}"
+
+
+class GoldDifference(Struct, frozen=True, kw_only=True):
+    """A call, or something said, in which a run and its gold differ.
+
+    `made` is what the run did at `step` in `span`, `gold` what gold has: a missing call has only
+    the latter, an extra one only the former. `latest` is the last step at which a missing call
+    could still have come: that of the first call made which gold's order puts after it, else the
+    last of the run. `writes`: does the call change something? None: unknown, or no call.
+    """
+
+    kind: DifferenceKind
+    tool: str = ""
+    step: int | None = None
+    span: str | None = None
+    made: str | None = None
+    gold: str | None = None
+    arguments: tuple[ArgumentDifference, ...] = ()
+    latest: int | None = None
+    writes: bool | None = None
+
+    @property
+    def unnamed(self) -> tuple[ArgumentDifference, ...]:
+        """The arguments that `line` only counts."""
+        return self.arguments[_NAMED:]
+
+    @property
+    def line(self) -> str:
+        """The difference in a phrase, without its step."""
+        match self.kind:
+            case "wrong argument":
+                first = "; ".join(each.phrase for each in self.arguments[:_NAMED])
+                more = len(self.unnamed)
+                return f"{first}; {more} more differ" if more else first
+            case "extra":
+                return f"call not in gold: {self.made}"
+            case "out of order":
+                return f"call out of gold's order: {self.made}"
+            case "missing":
+                return f"call not made: {self.gold}"
+            case "answer":
+                return _answer_line(self.gold or "", self.made)
+
+
+class GoldComparison(Struct, frozen=True, kw_only=True):
+    """The differences of a run from its gold: calls made by step, missing calls, what is said.
+
+    `own` are the parts of gold that a user wrote (`actions`, `answer`), and `hindsight` says
+    whether they were first seen after the run began, None where the run has no times or gold is
+    its source's alone.
+
+    `matched` of the `gold` calls that count were made. `failed` are calls that were to change
+    something which gold does not, and failed. `first_write_not_in_gold` is the step of the first
+    call that changed something and is no gold call, wrong arguments included, and
+    `first_attempt_not_in_gold` that of the first which was to, whether it failed or not;
+    `last_chance` is the last step at which a missing gold call could still have come. None: there
+    is no such call.
+    """
+
+    differences: tuple[GoldDifference, ...]
+    matched: int = 0
+    gold: int = 0
+    own: tuple[str, ...] = ()
+    hindsight: bool | None = None
+    failed: tuple[GoldDifference, ...] = ()
+    first_write_not_in_gold: int | None = None
+    first_attempt_not_in_gold: int | None = None
+    last_chance: int | None = None
+
+
+_NAMED = 3
+"""So many arguments of a call are named, the others counted."""
+
+_WIDTH = 60
+_AHEAD = 12
+
+
+def _answer_line(gold: str, made: str | None) -> str:
+    if made is None:
+        return f"not said: {_cut(gold)}"
+    expected, was = _told_apart(gold, made)
+    return f"answer differs from gold: expected {expected}, was {was}"
+
+
+def _text(value: Json | UnsetType) -> str:
+    """A value as it is read: a text without its quotes, unless it is empty."""
+    if value is UNSET:
+        return ""
+    return value if isinstance(value, str) and value else msgspec.json.encode(value).decode()
+
+
+def _told_apart(one: str, other: str) -> tuple[str, str]:
+    """Two texts cut so that what differs is seen: a long beginning that both have is left out."""
+    one, other = " ".join(one.split()), " ".join(other.split())
+    same = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), 0)
+    start = max(same - _AHEAD, 0) if max(len(one), len(other)) > _WIDTH else 0
+    return _cut(one, start), _cut(other, start)
+
+
+def _cut(text: str, start: int = 0) -> str:
+    rest = f"…{text[start:]}" if start else text
+    return rest if len(rest) <= _WIDTH else f"{rest[: _WIDTH - 1]}…"

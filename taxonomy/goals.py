@@ -180,10 +180,7 @@ def _when(seen: Seen) -> tuple[int, str]:
 
 def hindsight(seen: Seen, trace: Trace) -> bool | None:
     """Were the goals first seen after the run had begun? None where the run has no times."""
-    starts = [span.start_ns for span in trace.spans if span.start_ns is not None]
-    began = dated(
-        trace.header.start_ns if trace.header.start_ns is not None else min(starts, default=None)
-    )
+    began = dated(trace.start_ns)
     return None if began is None else seen.first_seen_ns > began
 
 

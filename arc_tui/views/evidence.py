@@ -35,11 +35,17 @@ def by_strength(findings: Sequence[Finding]) -> list[Finding]:
 def candidate_kind(candidate: Candidate) -> Kind:
     """What a candidate mainly rests on: its weightiest signal."""
     from taxonomy.localiser.candidates import SCORE  # with all rules, which no list of runs needs
+    from taxonomy.localiser.known import GOLD
 
     first = candidate.signals[0].name if candidate.signals else ""
-    if first == SCORE:
-        return "score"
+    if first in (GOLD, SCORE):
+        return "gold" if first == GOLD else "score"
     return "guess" if first in POINTERS else "rule"
+
+
+def guesses_last(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The candidates in their order, those that only their place speaks for behind the others."""
+    return sorted(candidates, key=lambda each: candidate_kind(each) == "guess")
 
 
 def candidate_phrase(candidate: Candidate) -> str:
@@ -80,26 +86,3 @@ def reasons(candidate: Candidate, shown: Collection[str]) -> Iterator[Reason]:
         by_phrase.setdefault(signal.phrase, []).append(signal)
     for phrase, signals in by_phrase.items():
         yield Reason(phrase=phrase, signals=tuple(signals), known=phrase in shown)
-
-
-class GoldDifference(Struct, frozen=True, kw_only=True):
-    """A call that changes something, in which the run and its gold differ.
-
-    `made` None: a gold call that the run did not make, then `step` is None too. `gold` None: a call
-    that gold does not have. With both, `arguments` names those that differ.
-    """
-
-    tool: str
-    step: int | None = None
-    made: str | None = None
-    gold: str | None = None
-    arguments: tuple[str, ...] = ()
-
-    @property
-    def line(self) -> str:
-        """The difference in a phrase."""
-        if self.made is None:
-            return f"call not made: {self.gold}"
-        if self.gold is None:
-            return f"call not in gold: {self.made}"
-        return f"{self.tool} differs from gold: {', '.join(self.arguments)}"

@@ -7,15 +7,33 @@ from functools import cached_property
 
 from msgspec import Struct, structs
 
-from arc_tui.views.evidence import GoldDifference, candidate_phrase, candidate_text, reasons
+from arc_tui.ui import format
+from arc_tui.views.evidence import (
+    by_strength,
+    candidate_phrase,
+    candidate_text,
+    finding_kind,
+    guesses_last,
+    reasons,
+)
+from arc_tui.views.known import KnownLine, known_of
 from arc_tui.views.runs import NO_RUN, run_row
 from arc_tui.views.scores import Scorer, scorers
 from arc_tui.views.tree import Branch, branches
 from replay.store.handle import Store, now_ns
-from replay.store.rows import StepRow, TraceRow, span_rows, step_rows, trace_row
+from replay.store.rows import StepRow, span_rows, step_rows, trace_row
 from taxonomy.calibration.approval import trusted_scores
-from taxonomy.classes import Shape
-from taxonomy.findings import TRUST, Candidate, Diagnosis, Signal, StepScore, most_trusted
+from taxonomy.classes import Shape, class_label
+from taxonomy.findings import (
+    TRUST,
+    Candidate,
+    Diagnosis,
+    Finding,
+    GoldComparison,
+    Signal,
+    StepScore,
+    most_trusted,
+)
 from taxonomy.judgements import diagnoses
 from taxonomy.judgements.scores import all_scores, judge_sets
 from taxonomy.judgements.tags import TagRow
@@ -52,8 +70,8 @@ class TraceView(Struct, frozen=True, eq=False, kw_only=True, dict=True):
     """Everything the trace screen draws but the step under the cursor.
 
     `lanes` begin with the best known score; `scored` has a lane for each of the `scorers` alone.
-    `called` are the calls of tools: span, step, name of the tool. `gold` is where the calls of a
-    run that did not pass differ from the gold of its task. `blind`: judgements are left out.
+    `called` are the calls of tools: span, step, name of the tool. `known` is what is known for
+    certain, before any rule. `blind`: judgements are left out.
     """
 
     run: RunRow
@@ -66,7 +84,7 @@ class TraceView(Struct, frozen=True, eq=False, kw_only=True, dict=True):
     scored: tuple[Lane, ...] = ()
     blind: bool = False
     called: tuple[tuple[str, int, str], ...] = ()
-    gold: tuple[GoldDifference, ...] = ()
+    known: tuple[KnownLine, ...] = ()
 
     @property
     def partial(self) -> bool:
@@ -121,22 +139,16 @@ def build_beginning(store: Store, name: str, at: int | None = None) -> TraceView
 def _without_steps(store: Store, name: str, *, drawn: bool) -> TraceView:
     """What is said of the run as a whole, none of its steps."""
     row = trace_row(store, name)
+    said = diagnoses.diagnosis(store, row.trace, scores=not drawn)
     return TraceView(
         run=run_row(row, verdict(store, row.trace)),
         steps=(),
         lanes=(),
         tree=(),
-        diagnosis=diagnoses.diagnosis(store, row.trace, scores=not drawn),
+        diagnosis=said,
         tags=build_tags(store, row.trace),
-        gold=_gold(store, row),
+        known=known_of(said, row.outcome),
     )
-
-
-def _gold(store: Store, row: TraceRow) -> tuple[GoldDifference, ...]:
-    """Where a run that did not pass differs from gold: a run may pass another way."""
-    from arc_tui.views.gold import gold_differences  # with the rules, which no list of runs needs
-
-    return () if row.outcome == "passed" else gold_differences(store, row.trace)
 
 
 def _read(store: Store, view: TraceView, first: int | None = None) -> TraceView:
@@ -181,7 +193,7 @@ def hide_judgements(view: TraceView) -> TraceView:
         tags=(),
         scorers=(),
         scored=(),
-        gold=(),
+        known=(),
         blind=True,
     )
 
@@ -191,23 +203,20 @@ def build_tags(store: Store, trace: str) -> tuple[TagRow, ...]:
     return tuple(tags_of(store, trace))
 
 
-def gold_line(found: GoldDifference) -> str:
-    """A difference from gold with its step: `gold · step 3 · call not in gold: …`."""
-    place = "" if found.step is None else f"step {found.step} · "
-    return f"gold · {place}{found.line}"
-
-
 class DiagnoseView(Struct, frozen=True, eq=False, kw_only=True):
-    """Where a trace may have broken. `published` is the step of the plain published rule."""
+    """What is known of a trace for certain, what rules find in it, and where it may have broken.
+    `published` is the step of the plain published rule."""
 
     trace: str
     outcome: str
+    known: tuple[KnownLine, ...]
+    findings: tuple[Finding, ...]
     shape: Shape | None
     published_shape: Shape | None
     candidates: tuple[Candidate, ...]
     published: int | None
     published_votes: tuple[Signal, ...]
-    gold: tuple[GoldDifference, ...] = ()
+    gold: GoldComparison | None
 
     @property
     def baseline_line(self) -> str:
@@ -219,19 +228,42 @@ class DiagnoseView(Struct, frozen=True, eq=False, kw_only=True):
         return f"baseline heuristic: step {self.published} ({votes}); shape {shape}"
 
     def lines(self) -> list[str]:
-        """The view as printed."""
-        found = [f"shape {self.shape.value if self.shape else 'unknown (no step scores)'}"]
-        found += [gold_line(each) for each in self.gold]
-        for place, candidate in enumerate(self.candidates, 1):
+        """The view as printed: what is certain, findings, candidates, guesses last."""
+        found = [each.line for each in self.known]
+        for finding in by_strength(self.findings):
+            if not finding.is_hint:
+                found += _finding_lines(finding)
+        shown = [finding.why for finding in self.findings if not finding.is_hint]
+        for candidate in guesses_last(self.candidates):
+            place = self.candidates.index(candidate) + 1
             text = candidate_text(candidate)
             found.append(f"{place}. step {candidate.step} · {text} · {candidate.accuracy}")
             found += [
                 f"     {each.names}" if each.known else f"     {each.names}: {each.phrase}"
-                for each in reasons(candidate, [candidate_phrase(candidate)])
+                for each in reasons(candidate, [*shown, candidate_phrase(candidate)])
             ]
         if not self.candidates:
             found.append("No break candidates.")
+        found.append(f"shape {self.shape.value if self.shape else 'unknown (no step scores)'}")
         return [*found, self.baseline_line]
+
+
+def _finding_lines(finding: Finding) -> list[str]:
+    """A finding with what it rests on."""
+    name = class_label(finding.failure, finding.sub)
+    kind = finding_kind(finding)
+    return [
+        f"finding: step {finding.step} · {kind} · {name}: {finding.why}",
+        *(
+            f"     {each.role}: {format.cut(format.one_line(each.text), QUOTED)} "
+            f"[{each.place or f'step {each.step}'}]"
+            for each in finding.evidence
+        ),
+    ]
+
+
+QUOTED = 160
+"""Characters of what a finding quotes; `--json` has all of it."""
 
 
 def build_diagnose(store: Store, name: str) -> DiagnoseView:
@@ -241,12 +273,14 @@ def build_diagnose(store: Store, name: str) -> DiagnoseView:
     return DiagnoseView(
         trace=row.trace,
         outcome=row.outcome,
+        known=known_of(said, row.outcome),
+        findings=said.findings if said else (),
         shape=said.shape if said else None,
         published_shape=said.published_shape if said else None,
         candidates=said.candidates if said else (),
         published=said.published if said else None,
         published_votes=said.published_votes if said else (),
-        gold=_gold(store, row),
+        gold=said.gold if said else None,
     )
 
 

@@ -284,10 +284,20 @@ def _refusal(reading: Reading, thread: Sequence[Turn]) -> tuple[Turn, str] | Non
         if _acts(reading, turn):
             break
         words = turn.said if len(turn.said) < _LONG_TURN else turn.said[-_TURN_END:]
-        for sentence in re.split(r"(?<=[.!?])\s+|\n+", words):
+        for sentence in _sentences(words):
             if _REFUSES.search(sentence):
                 return turn, sentence
     return None
+
+
+def refusal(turn: Turn) -> str | None:
+    """The first sentence in which a turn refuses, None where it does not."""
+    found = (each for each in _sentences(turn.said) if _REFUSES.search(each))
+    return next(found, None)
+
+
+def _sentences(text: str) -> list[str]:
+    return re.split(r"(?<=[.!?])\s+|\n+", text)
 
 
 def _closing(text: str) -> list[str]:

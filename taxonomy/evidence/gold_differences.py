@@ -16,10 +16,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
-from typing import Literal, TypeAlias
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET
 
 from replay import action
 from replay.action import Action
@@ -29,84 +28,9 @@ from replay.trace import Json, ToolCall
 from taxonomy.evidence.endings import is_hand_over
 from taxonomy.evidence.final_answer import answer_problems
 from taxonomy.evidence.reading import Act, Reading, mutates
+from taxonomy.findings import ArgumentDifference, GoldComparison, GoldDifference
 from taxonomy.metrics.calls import counted, pairs, predecessors
-from taxonomy.metrics.gold import Gold, answer_of, gold_of
-
-Kind: TypeAlias = Literal["wrong argument", "extra", "out of order", "missing", "answer"]
-
-
-class ArgumentDifference(Struct, frozen=True, kw_only=True):
-    """An argument that differs, by its path: what gold has there, and what the call had. UNSET
-    where one of them does not give it."""
-
-    name: str
-    expected: Json | UnsetType = UNSET
-    was: Json | UnsetType = UNSET
-
-    @property
-    def phrase(self) -> str:
-        """`payment_id: expected credit_card_9, was credit_card_4`."""
-        expected, was = _told_apart(_text(self.expected), _text(self.was))
-        if self.was is UNSET:
-            return f"{self.name}: expected {expected}, not given"
-        if self.expected is UNSET:
-            return f"{self.name}: not in gold, was {was}"
-        return f"{self.name}: expected {expected}, was {was}"
-
-
-class GoldDifference(Struct, frozen=True, kw_only=True):
-    """A call, or something said, in which a run and its gold differ.
-
-    `made` is what the run did at `step` in `span`, `gold` what gold has: a missing call has only
-    the latter, an extra one only the former. `latest` is the last step at which a missing call
-    could still have come: that of the first call made which gold's order puts after it, else the
-    last of the run. `writes`: does the call change something? None: unknown, or no call.
-    """
-
-    kind: Kind
-    tool: str = ""
-    step: int | None = None
-    span: str | None = None
-    made: str | None = None
-    gold: str | None = None
-    arguments: tuple[ArgumentDifference, ...] = ()
-    latest: int | None = None
-    writes: bool | None = None
-
-    @property
-    def line(self) -> str:
-        """The difference in a phrase, without its step."""
-        match self.kind:
-            case "wrong argument":
-                first = "; ".join(each.phrase for each in self.arguments[:_NAMED])
-                more = len(self.arguments) - _NAMED
-                return f"{first}; {more} more differ" if more > 0 else first
-            case "extra":
-                return f"call not in gold: {self.made}"
-            case "out of order":
-                return f"call out of gold's order: {self.made}"
-            case "missing":
-                return f"call not made: {self.gold}"
-            case "answer":
-                return _answer_line(self.gold or "", self.made)
-
-
-class GoldComparison(Struct, frozen=True, kw_only=True):
-    """The differences of a run from its gold: calls made by step, missing calls, what is said.
-
-    `matched` of the `gold` calls that count were made. `first_write_not_in_gold` is the step of the
-    first call that changed something and is no gold call, wrong arguments included, and
-    `first_attempt_not_in_gold` that of the first which was to, whether it failed or not;
-    `last_chance` is the last step at which a missing gold call could still have come. None: there
-    is no such call.
-    """
-
-    differences: tuple[GoldDifference, ...]
-    matched: int = 0
-    gold: int = 0
-    first_write_not_in_gold: int | None = None
-    first_attempt_not_in_gold: int | None = None
-    last_chance: int | None = None
+from taxonomy.metrics.gold import Gold, answer_of, gold_of, own_parts, seen_late
 
 
 def compare_to_gold(reading: Reading, rules: Rules = PLAIN) -> GoldComparison | None:
@@ -127,12 +51,17 @@ def compare_to_gold(reading: Reading, rules: Rules = PLAIN) -> GoldComparison | 
     )  # fmt: skip
     wrong = [each for each in differences if each.kind in ("wrong argument", "extra")]
     first = _least(each.step for each in wrong if each.writes)
+    failed = tuple(calls.failed) if calls else ()
+    own = own_parts(reference)
     return GoldComparison(
         differences=differences,
         matched=calls.matched if calls else 0,
         gold=len(calls.wanted) if calls else 0,
+        own=own,
+        hindsight=seen_late(reference, reading.trace.start_ns) if own else None,
+        failed=failed,
         first_write_not_in_gold=first,
-        first_attempt_not_in_gold=_least([first, *(calls.failed if calls else ())]),
+        first_attempt_not_in_gold=_least([first, *(each.step for each in failed)]),
         last_chance=max(
             (each.latest for each in differences if each.latest is not None), default=None
         ),
@@ -193,13 +122,23 @@ class _Calls:
         return counted(call, self._rules)
 
     @property
-    def failed(self) -> Iterator[int]:
-        """The steps of calls that were to change something which gold does not, and failed."""
+    def failed(self) -> Iterator[GoldDifference]:
+        """Calls that were to change something which gold does not, and failed."""
         gold = list(map(self._comparable, self.wanted))
         for act in self._failed:
             made = _call(act)
             if self._writes(made) and not any(map(self._comparable(made).like, gold)):
-                yield act.step
+                yield self._made_call(act, made)
+
+    def _made_call(self, act: Act, made: action.Act) -> GoldDifference:
+        return GoldDifference(
+            kind="extra",
+            tool=made.tool,
+            step=act.step,
+            span=act.span.id,
+            made=_phrase(made),
+            writes=self._writes(made),
+        )
 
     @property
     def matched(self) -> int:
@@ -210,14 +149,7 @@ class _Calls:
         wrong, moved = dict(self._wrong), dict(self._moved)
         for row, act in enumerate(self._acts):
             made = self._made[row]
-            known = GoldDifference(
-                kind="extra",
-                tool=made.tool,
-                step=act.step,
-                span=act.span.id,
-                made=_phrase(made),
-                writes=self._writes(made),
-            )
+            known = self._made_call(act, made)
             if row in wrong:
                 gold = self.wanted[wrong[row]]
                 found = tuple(self._differing(made, gold))
@@ -357,39 +289,3 @@ def _in_lists(
             yield ArgumentDifference(name=inner, was=made[row])
         else:
             yield from _differing(gold[column], made[row], place.inner(at), inner)
-
-
-# --- phrases
-
-_NAMED = 3
-"""So many arguments of a call are named, the others counted."""
-
-_WIDTH = 60
-_AHEAD = 12
-
-
-def _answer_line(gold: str, made: str | None) -> str:
-    if made is None:
-        return f"not said: {_cut(gold)}"
-    expected, was = _told_apart(gold, made)
-    return f"answer differs from gold: expected {expected}, was {was}"
-
-
-def _text(value: Json | UnsetType) -> str:
-    """A value as it is read: a text without its quotes, unless it is empty."""
-    if value is UNSET:
-        return ""
-    return value if isinstance(value, str) and value else msgspec.json.encode(value).decode()
-
-
-def _told_apart(one: str, other: str) -> tuple[str, str]:
-    """Two texts cut so that what differs is seen: a long beginning that both have is left out."""
-    one, other = " ".join(one.split()), " ".join(other.split())
-    same = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), 0)
-    start = max(same - _AHEAD, 0) if max(len(one), len(other)) > _WIDTH else 0
-    return _cut(one, start), _cut(other, start)
-
-
-def _cut(text: str, start: int = 0) -> str:
-    rest = f"…{text[start:]}" if start else text
-    return rest if len(rest) <= _WIDTH else f"{rest[: _WIDTH - 1]}…"

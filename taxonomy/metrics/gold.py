@@ -14,9 +14,13 @@ from msgspec import Struct
 from replay.action import Act
 from replay.trace import Json
 from taxonomy.metrics.calls import Order
+from taxonomy.metrics.change import dated
 
 OWN = "gold"
-"""The entry of a reference that tells a user's own gold from that of the source."""
+"""The entry of a reference that holds a user's own gold, which outranks that of the source part by
+part: `actions` with their `order` and what comes `after` what, the `answer`, the `plan`."""
+
+PARTS = ("actions", "answer", "plan")
 
 
 class Gold(Struct, frozen=True, kw_only=True):
@@ -40,23 +44,27 @@ class GoldAnswer(Struct, frozen=True, kw_only=True):
 
 
 def gold_of(reference: Mapping[str, Json]) -> Gold | None:
-    """The gold calls of a reference, None where it has none or one of them is no call.
+    """The gold calls of a reference, those of the user before those of the source; None where it
+    has none or one of them is no call.
 
     Of tau2 those that the simulated user is to make are left out.
     """
-    actions = reference.get("actions", _criteria(reference).get("actions"))
+    mine = _own(reference)
+    own = "actions" in mine
+    given = mine if own else reference
+    actions = given.get("actions", _criteria(given).get("actions"))
     if not isinstance(actions, list):
         return None
     calls = [_gold_call(action) for action in actions if not _of_user(action)]
     known = tuple(call for call in calls if call is not None)
     if len(known) < len(calls):
         return None
-    order: Order = next((each for each in get_args(Order) if each == reference.get("order")), "any")
+    order: Order = next((each for each in get_args(Order) if each == given.get("order")), "any")
     return Gold(
         calls=known,
-        after=_dependencies(reference.get("dependencies")),
+        after=_dependencies(given.get("after", given.get("dependencies"))),
         order=order,
-        own=OWN in reference,
+        own=own,
     )
 
 
@@ -66,10 +74,36 @@ def answer_of(reference: Mapping[str, Json]) -> GoldAnswer | None:
     A user's gold has an `answer`, Inspect a `target` of which one text will do, Who&When a
     `ground_truth`; tau-bench `outputs` and tau2 `communicate_info`, all of which are to be said.
     """
+    mine = _own(reference)
+    if "answer" in mine:
+        reference = {"answer": mine["answer"]}
     given = next((reference[key] for key in _ANSWERS if key in reference), None)
     said = reference.get("outputs", _criteria(reference).get("communicate_info"))
     found = GoldAnswer(answers=_texts(given), said=_texts(said))
     return found if found.answers or found.said else None
+
+
+def plan_of(reference: Mapping[str, Json]) -> tuple[str, ...] | None:
+    """The steps of the plan that a user's gold has, None where it has none."""
+    plan = _own(reference).get("plan")
+    return None if plan is None else _texts(plan)
+
+
+def own_parts(reference: Mapping[str, Json]) -> tuple[str, ...]:
+    """Which parts of gold a user wrote."""
+    mine = _own(reference)
+    return tuple(part for part in PARTS if part in mine)
+
+
+def seen_late(reference: Mapping[str, Json], start_ns: int | None) -> bool | None:
+    """Was the user's gold first seen after the run began? None where that is not known."""
+    seen, began = _own(reference).get("first_seen_ns"), dated(start_ns)
+    return None if began is None or not isinstance(seen, int) else seen > began
+
+
+def _own(reference: Mapping[str, Json]) -> Mapping[str, Json]:
+    found = reference.get(OWN)
+    return found if isinstance(found, dict) else {}
 
 
 _ANSWERS = ("answer", "target", "ground_truth")

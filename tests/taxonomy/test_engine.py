@@ -57,8 +57,13 @@ def test_all_that_a_diagnosis_follows_from_is_in_it() -> None:
     graph = grimp.build_graph("taxonomy", "replay")
     upstream = {*graph.find_upstream_modules("taxonomy.diagnosis"), "taxonomy.diagnosis"}
     covered = {
-        f"{package}.{name.removesuffix('.py')}" for package, names in SOURCES.items()
+        f"{package}.{name.removesuffix('.py').replace('/', '.')}"
+        for package, names in SOURCES.items()
         for name in names
-    }  # fmt: skip
-    named = {".".join(each.split(".")[:2]) for each in upstream}
+    }
+    packages = {module for module in upstream if any(m.startswith(f"{module}.") for m in upstream)}
+    named = {
+        next((name for name in covered if f"{module}.".startswith(f"{name}.")), module)
+        for module in upstream - packages
+    }
     assert named == covered

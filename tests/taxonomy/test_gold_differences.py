@@ -6,16 +6,20 @@ from typing import Any
 
 from replay.compare.rules import rules_from
 from replay.trace import Json
-from taxonomy.evidence.gold_differences import GoldComparison, GoldDifference, compare_to_gold
+from taxonomy.evidence.gold_differences import compare_to_gold
 from taxonomy.evidence.reading import Reading
+from taxonomy.findings import GoldComparison, GoldDifference
 from tests.build import Part, call, error, heard, step, trace
 
 READ = {"name": "get_order", "kwargs": {"id": "1"}}
 REFUND = {"name": "refund_order", "kwargs": {"id": "1", "amount": 5}}
 CANCEL = {"name": "cancel_order", "kwargs": {"id": "2"}}
 MAIL = {"name": "send_email", "kwargs": {"to": "ann", "text": "Refunded."}}
-OWN = {"gold": {"digest": "sha256:1"}}
-"""The mark of a user's own gold."""
+
+
+def own(**gold: Json) -> dict[str, Json]:
+    """A reference with gold that a user wrote."""
+    return {"gold": gold}
 
 
 def found(reference: dict[str, Json] | None, *parts: Part, rules: tuple[str, ...] = ()) -> Any:
@@ -154,26 +158,48 @@ class TestOwnGold:
     """Gold that a user wrote has an order, and its reads are asked for."""
 
     def test_a_read_that_gold_asks_for_is_missing(self) -> None:
-        result = found({"actions": [READ, REFUND], **OWN}, REFUNDED)
+        result = found(own(actions=[READ, REFUND]), REFUNDED)
         assert only(result).line == 'call not made: get_order(id="1")'
-        more = found({"actions": [READ], **OWN}, step(call("get_order", id="1")),
+        more = found(own(actions=[READ]), step(call("get_order", id="1")),
                      step(call("get_order", id="2")))  # fmt: skip
         assert more.differences == (), "a read too many is none"
 
     def test_the_same_calls_in_another_order(self) -> None:
         made = (step(call("cancel_order", id="2")), REFUNDED)
-        assert found({"actions": [REFUND, CANCEL], **OWN}, *made).differences == ()
-        result = found({"actions": [REFUND, CANCEL], "order": "sequence", **OWN}, *made)
+        assert found(own(actions=[REFUND, CANCEL]), *made).differences == ()
+        result = found(own(actions=[REFUND, CANCEL], order="sequence"), *made)
         assert only(result).kind == "out of order"
         assert result.matched == 2
 
     def test_what_comes_later_in_gold_ends_the_chance_of_a_missing_call(self) -> None:
         made = (REFUNDED, "…", step(call("cancel_order", id="2")), "Done.")
-        own = {"actions": [REFUND, MAIL, CANCEL], **OWN}
-        assert only(found(own, *made)).latest == 3
-        assert only(found({**own, "order": "sequence"}, *made)).latest == 2
-        graph = {**own, "order": "graph", "dependencies": [[1, 2]]}
+        gold: Json = [REFUND, MAIL, CANCEL]
+        assert only(found(own(actions=gold), *made)).latest == 3
+        assert only(found(own(actions=gold, order="sequence"), *made)).latest == 2
+        graph = own(actions=gold, order="graph", after=[[1, 2]])
         assert only(found(graph, *made)).latest == 2
+
+    def test_each_part_outranks_that_of_the_source(self) -> None:
+        source: dict[str, Json] = {"actions": [CANCEL], "target": "Rome"}
+        calls = found({**source, **own(actions=[REFUND])}, REFUNDED, "It is Rome.")
+        assert (calls.differences, calls.own) == ((), ("actions",))
+        answer = found({**source, **own(answer="Oslo")}, step(call("cancel_order", id="2")), "Oslo")
+        assert (answer.differences, answer.own) == ((), ("answer",))
+        assert found(source, "Rome.").own == ()
+
+    def test_gold_first_seen_after_the_run_began_is_hindsight(self) -> None:
+        began = 1_700_000_000 * 10**9
+
+        def late(seen_ns: int, start_ns: int = began) -> bool | None:
+            reference = own(actions=[], first_seen_ns=seen_ns)
+            made = trace(["Hello."], header={"reference": reference, "start_ns": start_ns})
+            found = compare_to_gold(Reading(made))
+            assert found is not None
+            return found.hindsight
+
+        assert late(began + 1) is True
+        assert late(began - 1) is False
+        assert late(began + 1, 5) is None, "its clock counts from its own beginning"
 
 
 class TestAnswers:
@@ -187,8 +213,8 @@ class TestAnswers:
 
     def test_a_user_s_answer_and_one_handed_in_by_a_call(self) -> None:
         handed = (step(call("submit", answer="1,786")), "TERMINATE")
-        assert found({"answer": 1786, **OWN}, *handed).differences == ()
-        assert found({"answer": "178", **OWN}, *handed).differences != ()
+        assert found(own(answer=1786), *handed).differences == ()
+        assert found(own(answer="178"), *handed).differences != ()
 
     def test_a_letter_is_that_of_multiple_choice(self) -> None:
         assert found({"target": "A"}, "Not B. ANSWER: A").differences == ()

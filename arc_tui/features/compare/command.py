@@ -25,12 +25,11 @@ from arc_tui.features.compare.run import build_compare
 from arc_tui.features.compare.view import (
     LEGEND,
     MARKS,
-    PROMPTS_TITLE,
     CompareRow,
     CompareView,
     facts,
     figures,
-    place,
+    known_facts,
     prompts_line,
 )
 from arc_tui.ui import format
@@ -116,6 +115,8 @@ def _print(out: Console, store: Store, view: CompareView, *, every: bool, step: 
         name = who.trace[:8] if who.digest is None else who.digest
         head = Text.assemble((f"{letter}  ", "bold"), format.one_line(f"{who.name} · {name}"))
         out.print(head.append(f" · {' · '.join(facts(who))}"), soft_wrap=True)
+    for fact in known_facts(view):
+        print_line(out, fact)
     out.print()
     print_line(out, format.plain(view.sentence), "bold")
     out.print(Text(f"({view.note})", "dim"))
@@ -129,7 +130,7 @@ def _print(out: Console, store: Store, view: CompareView, *, every: bool, step: 
         _print_pair(out, build_pair(store, view, _row_of(view, step)))
         return
     out.print()
-    shown = [each for each in lines(view, every=every) if each.kind != "prompts"]
+    shown = [each for each in lines(view, every=every) if each.kind not in ("known", "prompts")]
     columns = ["", "A", "A action", "B", "B action", "difference"]
     print_table(out, columns, [_cells(view, each) for each in shown])
     print_line(out, LEGEND, "dim")
@@ -172,8 +173,7 @@ def _number(step: int | None) -> str:
 
 def _print_pair(out: Console, pair: PairView) -> None:
     out.print()
-    title = PROMPTS_TITLE if pair.row is None else place(pair.row)
-    out.print(Text(title, "bold"))
+    out.print(Text(pair.title, "bold"))
     for part in pair.parts:
         out.print(Text(f"  {part.title}", "dim"))
         for line in _part(part):

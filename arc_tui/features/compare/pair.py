@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from arc_tui.features.compare.view import (
+    KNOWN_TITLE,
     MARKS,
     PROMPTS_TITLE,
     CompareRow,
@@ -19,6 +20,8 @@ from arc_tui.features.compare.view import (
     Who,
     facts,
     figures,
+    known_facts,
+    known_line,
     place,
     prompts_line,
 )
@@ -59,10 +62,12 @@ class Part(Struct, frozen=True, kw_only=True):
 
 
 class PairView(Struct, frozen=True, eq=False, kw_only=True):
-    """A row in full. `row` None is what both were told before anything else."""
+    """A row in full, under a `title`. `row` None is what stands before the rows: how both stand to
+    gold, and what they were told before anything else."""
 
     row: CompareRow | None
     parts: tuple[Part, ...]
+    title: str = ""
 
 
 EMPTY = PairView(row=None, parts=())
@@ -72,7 +77,13 @@ def build_pair(store: Store, view: CompareView, row: CompareRow) -> PairView:
     """The row in full. Tool results of a replay are not stored with it."""
     a = _step(store, view.a, row.a)
     b = _step(store, view.b, row.b)
-    return PairView(row=row, parts=tuple(_parts(a, b)))
+    return PairView(row=row, parts=tuple(_parts(a, b)), title=place(row))
+
+
+def known_pair(view: CompareView) -> PairView:
+    """What is known of both for certain, a fact a line."""
+    a, b = ("\n".join(fact.line for fact in who.known) or None for who in (view.a, view.b))
+    return PairView(row=None, parts=(part(KNOWN_TITLE, a, b),), title=KNOWN_TITLE)
 
 
 def prompts_pair(prompts: PromptDiff) -> PairView:
@@ -81,7 +92,8 @@ def prompts_pair(prompts: PromptDiff) -> PairView:
     mine, other = ({t.name: t for t in each.tools or ()} for each in (prompts.a, prompts.b))
     named = (*prompts.tools_removed, *prompts.tools_changed, *prompts.tools_added)
     parts += (part(f"tool {n}", _declared(mine.get(n)), _declared(other.get(n))) for n in named)
-    return PairView(row=None, parts=tuple(each for each in parts if each.a or each.b))
+    shown = tuple(each for each in parts if each.a or each.b)
+    return PairView(row=None, parts=shown, title=PROMPTS_TITLE)
 
 
 def _declared(tool: Tool | None) -> str | None:
@@ -208,7 +220,7 @@ AROUND = 1
 LEAST = 2
 """Rows the same that are folded; one alone is shown."""
 
-Kind: TypeAlias = Literal["prompts", "row", "fold", "threads"]
+Kind: TypeAlias = Literal["known", "prompts", "row", "fold", "threads"]
 
 
 class Line(Struct, frozen=True, eq=False, kw_only=True):
@@ -226,6 +238,9 @@ class Line(Struct, frozen=True, eq=False, kw_only=True):
 def lines(view: CompareView, *, every: bool = False, opened: Collection[int] = ()) -> list[Line]:
     """The lines in order. `every` folds nothing; `opened` are the first rows of open folds."""
     made: list[Line] = []
+    known = known_line(view)
+    if known:
+        made.append(Line(kind="known", text=known))
     prompts = prompts_line(view.prompts)
     if prompts:
         made.append(Line(kind="prompts", text=prompts))
@@ -294,6 +309,8 @@ def compare_markdown(view: CompareView) -> str:
             for letter, who in (("A", view.a), ("B", view.b))
         )
     )
+    known = [f"- {_code(each)}" for each in known_facts(view)]
+    parts += ["\n".join(known)] if known else []
     parts.append("\n".join(f"- {_code(each)}" for each in figures(view)))
     prompts = prompts_line(view.prompts)
     if prompts:
@@ -316,8 +333,9 @@ def _line(view: CompareView, line: Line) -> str:
 
 def pair_markdown(pair: PairView) -> str:
     """A row in full, each part as a diff where both have it."""
-    title = PROMPTS_TITLE if pair.row is None else place(pair.row)
-    return "\n\n".join([f"### {title}", *(text for each in pair.parts for text in _part(each))])
+    return "\n\n".join(
+        [f"### {pair.title}", *(text for each in pair.parts for text in _part(each))]
+    )
 
 
 def _part(part: Part) -> Iterator[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from arc_tui.features.compare.view import (
     CompareRow,
@@ -25,6 +25,7 @@ from arc_tui.features.compare.view import (
 from arc_tui.ui import format
 from arc_tui.ui.diff import word_counts
 from arc_tui.views.columns import run_name
+from arc_tui.views.known import gold_lines
 from arc_tui.views.runs import run_row
 from arc_tui.views.trace import build_tags
 from replay import action, digests, messages
@@ -40,6 +41,8 @@ from replay.store.handle import Store
 from replay.store.rows import trace_row
 from replay.trace import Step, Tool, Trace
 from taxonomy.classes import class_label
+from taxonomy.evidence.gold_differences import compare_to_gold
+from taxonomy.evidence.reading import Reading
 from taxonomy.query.failures import verdict
 from taxonomy.query.listing import RunRow, siblings
 
@@ -88,27 +91,29 @@ LEAST_DIGITS = 6
 """Of a digest that is no trace's name."""
 
 
-def build_side(store: Store, name: str) -> Side:
-    """The run of that name (`trace_row`), or the kept replay whose digest begins so.
+def build_side(store: Store, name: str, rules: Rules = PLAIN) -> Side:
+    """The run of that name (`trace_row`), or the kept replay whose digest begins so. `rules` say
+    what of the arguments counts against gold.
 
     Raises NotFound, and ArcError where a task or title means several runs.
     """
     if name.startswith(f"{digests.ALGORITHM}:"):
         return replayed(store, begun(store, name))
     try:
-        return _run(store, name)
+        return _run(store, name, rules)
     except NotFound:
         if len(name) < LEAST_DIGITS or name.strip("0123456789abcdef"):
             raise
         return replayed(store, begun(store, name))
 
 
-def _run(store: Store, name: str) -> Side:
+def _run(store: Store, name: str, rules: Rules) -> Side:
     found = trace_row(store, name)
     row = run_row(found, verdict(store, found.trace))
     trace = read.load(store, row.trace)
+    gold = compare_to_gold(Reading(trace), rules)
     return Side(
-        who=_who(store, row),
+        who=structs.replace(_who(store, row), known=gold_lines(gold) if gold else ()),
         doings=tuple(doing_of(trace, step) for step in trace.steps),
         tools=offered(trace),
         prompt=prompt_of(trace.steps[0]) if trace.steps else Prompt(),
@@ -304,7 +309,7 @@ def build_compare(store: Store, a: str, b: str, rules: Rules = PLAIN) -> Compare
 
     Raises NotFound, and ArcError where a name means several.
     """
-    return compared(build_side(store, a), build_side(store, b), rules)
+    return compared(build_side(store, a, rules), build_side(store, b, rules), rules)
 
 
 def compared(first: Side, second: Side, rules: Rules = PLAIN) -> CompareView:

@@ -22,11 +22,12 @@ from arc_tui.features.compare.pair import (
     PairView,
     build_pair,
     compare_markdown,
+    known_pair,
     pair_markdown,
     prompts_pair,
 )
 from arc_tui.features.compare.run import NONE, Siblings, build_compare, build_siblings
-from arc_tui.features.compare.view import PROMPTS_TITLE, CompareRow, CompareView, place
+from arc_tui.features.compare.view import CompareRow, CompareView
 from arc_tui.features.compare.widgets import CompareHead, CompareList, pair_page
 from arc_tui.navigation import OpenTrace
 from arc_tui.ui.bindings import bind, choice, pane_keys
@@ -170,7 +171,9 @@ class CompareScreen(ArcScreen):
         view, line = self.view, self.rows.line
         if event.rows is not self.rows or view is None or line is None:
             return
-        if line.kind == "prompts":
+        if line.kind == "known":
+            self.pair = known_pair(view)
+        elif line.kind == "prompts":
             self.pair = prompts_pair(view.prompts)
         elif line.kind == "row":
             row = view.rows[line.first]
@@ -183,8 +186,7 @@ class CompareScreen(ArcScreen):
 
     def watch_pair(self, pair: PairView) -> None:
         if pair is not EMPTY:
-            title = PROMPTS_TITLE if pair.row is None else place(pair.row)
-            self.page.border_title = Text(title)
+            self.page.border_title = Text(pair.title)
             self.page.document = pair_page(pair)
 
     # --- what can be done

@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct, structs
 
 from arc_tui.ui import format
+from arc_tui.views.known import KnownLine
 from replay.action import Action
 from replay.compare.actions import Difference, DifferenceKind
 from replay.trace import Tool
@@ -28,7 +29,8 @@ class Who(Struct, frozen=True, kw_only=True):
 
     Figures are None where they are not known; those of a replay are of the steps that were asked.
     `edit` is the name of a replay's edit, `start` the step a free one began at: what is before it
-    is the recording. `tags` name the step each is on.
+    is the recording. `tags` name the step each is on. `known` is how a run stands to the gold of
+    its task, () where it has none, and of a replay, which nothing checks.
     """
 
     kind: Kind
@@ -55,6 +57,7 @@ class Who(Struct, frozen=True, kw_only=True):
     shape: Shape | None = None
     tags: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
+    known: tuple[KnownLine, ...] = ()
     start: int = 0
 
     @property
@@ -186,6 +189,7 @@ LEGEND = (
 )
 
 PROMPTS_TITLE = "system prompt and tools"
+KNOWN_TITLE = "known for certain"
 
 
 SAID = 200
@@ -347,6 +351,23 @@ def figures(view: CompareView) -> Iterator[str]:
     tags = ["; ".join(map(format.one_line, each.tags)) or "none" for each in (view.a, view.b)]
     if tags != ["none", "none"]:
         yield f"tags {_pair(*tags)}"
+
+
+def known_facts(view: CompareView) -> Iterator[str]:
+    """How each of the two stands to gold: `A · gold · step 3 · …`."""
+    for letter, who in (("A", view.a), ("B", view.b)):
+        for fact in who.known:
+            yield format.one_line(f"{letter} · {fact.line}")
+
+
+def known_line(view: CompareView) -> str:
+    """How both stand to gold in one line, "" where neither has any."""
+    said = [
+        f"{letter} {format.one_line(who.known[0].line)}"
+        for letter, who in (("A", view.a), ("B", view.b))
+        if who.known
+    ]
+    return "; ".join(said)
 
 
 _NAMES = {

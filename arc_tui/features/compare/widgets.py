@@ -170,8 +170,8 @@ class CompareList(RowList):
     def draw(self, index: int, width: int) -> Text:
         line, side = self._drawn[index]
         if line.kind != "row":
-            sign = {"fold": "⋯", "prompts": "≠", "threads": " "}[line.kind]
-            style = "differs" if line.kind == "prompts" else "fold"
+            sign = {"fold": "⋯", "known": "·", "prompts": "≠", "threads": " "}[line.kind]
+            style = "differs" if line.kind in ("known", "prompts") else "fold"
             return Text(fit(f"  {sign}  {line.text}", width), self.style_of(style))
         row = self._row(line)
         if side == "both" and self._wide:

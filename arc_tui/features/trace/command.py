@@ -24,8 +24,8 @@ from arc_tui.cli import (
 )
 from arc_tui.ui import format
 from arc_tui.ui.document import INDENT, LABEL, Document, Fold, HintBlock
-from arc_tui.views.evidence import by_strength, candidate_text, finding_kind
-from arc_tui.views.trace import TraceView, build_diagnose, build_trace, gold_line
+from arc_tui.views.evidence import by_strength, candidate_text, finding_kind, guesses_last
+from arc_tui.views.trace import TraceView, build_diagnose, build_trace
 from arc_tui.views.tree import TreeRow, indent, limit_depth, visible
 from replay.errors import no_step
 from replay.store.handle import Store
@@ -108,7 +108,7 @@ LONG = 2000
 
 
 def print_trace(out: Console, view: TraceView) -> None:
-    """Head, differences from gold, candidates, the tree with every branch open, tags."""
+    """Head, what is known for certain, candidates, the tree with every branch open, tags."""
     row = view.run
     mark = format.outcome_mark(row.outcome, warned=bool(row.warnings))
     name = " · ".join(filter(None, [row.task, row.trial and f"trial {row.trial}"]))
@@ -125,9 +125,9 @@ def print_trace(out: Console, view: TraceView) -> None:
         + (f", {row.masked} masked" if row.masked else ""),
         soft_wrap=True,
     )
-    for found in view.gold:
-        out.print(Text(gold_line(found)), soft_wrap=True)
-    for candidate in view.diagnosis.candidates if view.diagnosis else ():
+    for fact in view.known:
+        out.print(Text(format.one_line(fact.line)), soft_wrap=True)
+    for candidate in guesses_last(view.diagnosis.candidates if view.diagnosis else ()):
         out.print(
             Text(f"candidate: step {candidate.step} · {format.one_line(candidate_text(candidate))}")
         )
@@ -254,7 +254,8 @@ PHRASE = 200
 def brief_text(store: Store, name: str) -> str:
     """The brief of a trace. Raises NotFound."""
     view = build_trace(store, name)
-    lines = [*_brief_head(view.run), "", *_candidates(view), "", *_unknown(view), "", *_next(view)]
+    parts = (_brief_head(view.run), _certain(view), _candidates(view), _unknown(view), _next(view))
+    lines = [line for part in parts if part for line in (*part, "")][:-1]
     text = format.plain("\n".join(lines))
     return text if len(text) <= MAX_CHARS else text[: MAX_CHARS - 20] + "\n… (truncated)"
 
@@ -282,18 +283,23 @@ def _candidates(view: TraceView) -> list[str]:
         if given:
             by = ", ".join(map(_phrase, given))
             why = f"no clear failure in the scores by {by}; no rule matches the other steps"
-        return ["## Evidence", *_certain(view), f"No break candidates: {why}."]
+        return ["## Evidence", *_others(view), f"No break candidates: {why}."]
     shape = said.shape.value if said.shape else "unknown"
-    lines = [f"## Evidence, strongest first; shape {shape}", *_certain(view)]
-    for candidate in said.candidates:
+    lines = [f"## Evidence, strongest first; shape {shape}", *_others(view)]
+    for candidate in guesses_last(said.candidates):
         lines += _candidate(candidate, said)
     return lines
 
 
 def _certain(view: TraceView) -> list[str]:
-    """What is stronger than any candidate: gold, the check, and whom a finding outside of the
-    candidates is attributed to."""
-    lines = [f"- {_phrase(gold_line(each))}" for each in view.gold]
+    """What is known before any rule speaks, each fact on a line."""
+    facts = [f"- {_phrase(each.line)}" for each in view.known]
+    return ["## Known for certain", *facts] if facts else []
+
+
+def _others(view: TraceView) -> list[str]:
+    """Whom a finding outside of the candidates is attributed to: it is stronger than any."""
+    lines: list[str] = []
     for finding in by_strength(view.diagnosis.findings if view.diagnosis else ()):
         outside = finding.attribution not in (None, Attribution.AGENT)
         if outside and not finding.is_hint and finding.step not in view.marked:

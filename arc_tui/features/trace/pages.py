@@ -1,8 +1,8 @@
 """The pages of a step's detail by their names, and the first of them: why. Pure.
 
-Why begins with the strongest evidence and names its kind: tags of people, the last probe, gold,
-check, rules, then signals, hints, scores side by side, origins, goals. A fact stands there once:
-below a finding, what repeats its phrase refers to it.
+Why begins with what is known for certain, then the strongest evidence, each with its kind: tags of
+people, the last probe, check, rules, then signals, hints, scores side by side, origins, goals. A
+fact stands there once: below a finding, what repeats its phrase refers to it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from arc_tui.views.evidence import (
     finding_kind,
     reasons,
 )
+from arc_tui.views.known import KnownLine
 from arc_tui.views.probe_offers import WhyProbes, between, last_basis, last_words, price
 from arc_tui.views.step import Scored, StepView
 from arc_tui.views.step_pages import raw_page, request_page, response_page, results_page
@@ -40,15 +41,17 @@ def why_page(trace: TraceView, step: StepView) -> Document:
     findings = [finding for finding in ordered if not finding.is_hint]
     shown = {finding.why for finding in findings}
     against = [
+        tuple(_known_here(trace, step)),
         tuple(_tags(trace, step)),
         tuple(_probe_result(step)),
-        tuple(_gold(trace, step)),
         *(tuple(_finding(finding, step)) for finding in findings),
         tuple(_candidate(trace, step, shown)),
         tuple(_published_rule(trace.diagnosis, step)),
     ]
+    certain = tuple(_known(trace, step))
     parts = [
-        *against,
+        (*against[0], *certain),
+        *against[1:],
         *(tuple(_finding(finding, step)) for finding in hints),
         tuple(_offers(step)),
         tuple(score_blocks(step, shown)),
@@ -57,7 +60,7 @@ def why_page(trace: TraceView, step: StepView) -> Document:
         tuple(_run(trace)),
     ]  # fmt: skip
     if not any(against):
-        parts.insert(0, (_nothing(trace, hints=len(hints)),))
+        parts.insert(1, (_nothing(trace, hints=len(hints)),))
     return tuple(item for part in parts if part for item in (*part, BLANK))[:-1]
 
 
@@ -142,15 +145,44 @@ def _evidence(evidence: Evidence, key: str, here: int) -> StepLink:
     return StepLink(step=step, text=text, label=label, aside=place, indent=INDENT, key=key)
 
 
-def _gold(trace: TraceView, step: StepView) -> Iterator[Item]:
-    """Calls of the step that differ from gold."""
-    for found in trace.gold:
-        if found.step == step.row.step:
-            yield Block(text=found.line, style="candidate", aside="gold")
-            for label, text in (("call", found.made), ("gold", found.gold)):
-                if found.gold is not None and text is not None:
-                    key = f"gold {label} {found.tool}"
-                    yield Block(text=text, label=label, indent=INDENT, key=key)
+def _known_here(trace: TraceView, step: StepView) -> Iterator[Item]:
+    """What is known for certain of the step."""
+    for place, fact in enumerate(trace.known):
+        if fact.step == step.row.step:
+            yield Block(text=format.plain(fact.text), style="candidate", aside=fact.kind)
+            for label, text in fact.details:
+                key = f"known {place} {label}"
+                yield Block(text=format.plain(text), label=label, indent=INDENT, key=key)
+
+
+FEW = 3
+"""So many facts of other steps are shown before they are folded."""
+
+
+def _known(trace: TraceView, step: StepView) -> Iterator[Item]:
+    """What is known for certain of the run as a whole, and of its other steps."""
+    whole = [fact for fact in trace.known if fact.step is None]
+    others = [fact for fact in trace.known if fact.step not in (None, step.row.step)]
+    for fact in whole:
+        yield _fact(fact)
+    if len(others) <= FEW:
+        yield from map(_fact, others)
+    else:
+        line = f"{format.count(len(others), 'fact')} of other steps"
+        inside = tuple(map(_fact, others))
+        yield Fold(key="known elsewhere", line=line, inside=lambda: inside, says_key=True)
+
+
+def _fact(fact: KnownLine) -> StepLink:
+    place = "" if fact.step is None else f"step {fact.step} · "
+    late = "; ".join(f"{label} {text}" for label, text in fact.details if label == "last chance")
+    return StepLink(
+        step=fact.step,
+        text=format.plain(f"{place}{fact.text}"),
+        label=fact.kind,
+        aside=late,
+        style="" if fact.step is not None or not fact.details else "candidate",
+    )
 
 
 def _candidate(trace: TraceView, step: StepView, shown: Collection[str]) -> Iterator[Item]:
@@ -180,10 +212,7 @@ def _published_rule(said: Diagnosis | None, step: StepView) -> Iterator[Item]:
 
 
 def _run(trace: TraceView) -> Iterator[Item]:
-    """Gold calls that were not made; the shape of the scores, and the baseline heuristic."""
-    for found in trace.gold:
-        if found.step is None:
-            yield Block(text=found.line, label="gold", style="candidate")
+    """The shape of the scores, and the baseline heuristic."""
     said = trace.diagnosis
     if said is None or (said.shape is None and said.published is None):
         return

@@ -1,0 +1,98 @@
+"""What is known of a run for certain, before any rule or guess: where it differs from the gold of
+its task.
+
+One fact is one line, whatever it rests on; the lines stand first wherever a run is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from arc_tui.ui import format
+from arc_tui.views.evidence import Kind
+from taxonomy.findings import Diagnosis, GoldComparison, GoldDifference
+
+
+class KnownLine(Struct, frozen=True, kw_only=True):
+    """A fact of a run: what it rests on (`kind`), the step at which it shows (None: of the run as a
+    whole), of what it is said (a tool), the fact, and below it what it is made of, by name."""
+
+    kind: Kind
+    fact: str
+    step: int | None = None
+    subject: str = ""
+    details: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def text(self) -> str:
+        """Subject and fact."""
+        return " · ".join(filter(None, (self.subject, self.fact)))
+
+    @property
+    def line(self) -> str:
+        """`gold · step 3 · refund_order · amount: expected 5, was 7`."""
+        place = "" if self.step is None else f"step {self.step}"
+        return " · ".join(filter(None, (self.kind, place, self.text)))
+
+
+def known_of(said: Diagnosis | None, outcome: str) -> tuple[KnownLine, ...]:
+    """What is known of a run with that diagnosis and outcome; () where that is nothing."""
+    if said is None or said.gold is None:
+        return ()
+    return gold_lines(said.gold, listed=outcome != "passed")
+
+
+def gold_lines(gold: GoldComparison, *, listed: bool = True) -> tuple[KnownLine, ...]:
+    """How much of gold a run kept, and each difference where they are to be `listed`: of a run that
+    passed they are only counted, as it passed another way."""
+    return (_summary(gold, listed=listed), *(_differences(gold) if listed else ()))
+
+
+def _summary(gold: GoldComparison, *, listed: bool) -> KnownLine:
+    many = len(gold.differences)
+    fact = f"{gold.matched} of {format.count(gold.gold, 'call')} made" if gold.gold else ""
+    if not fact or (many and not listed):
+        differences = format.count(many, "difference") if many else "no difference"
+        unlisted = " not listed, as the run passed" if many and not listed else ""
+        fact = ", ".join(filter(None, (fact, f"{differences}{unlisted}")))
+    return KnownLine(kind="gold", fact=f"{fact} · {whose(gold)}")
+
+
+def whose(gold: GoldComparison) -> str:
+    """Whose gold it is, and whether it was there before the run."""
+    if not gold.own:
+        return "gold of the source"
+    parts = "" if "actions" in gold.own or not gold.gold else f" ({', '.join(gold.own)})"
+    late = {
+        True: "hindsight: first seen after the run began",
+        False: "first seen before the run",
+        None: "unknown if first seen before the run",
+    }[gold.hindsight]
+    return f"your gold{parts}, {late}"
+
+
+def _differences(gold: GoldComparison) -> Iterator[KnownLine]:
+    for each in gold.differences:
+        yield KnownLine(
+            kind="gold",
+            step=each.step,
+            subject=each.tool if each.kind == "wrong argument" else "",
+            fact=format.one_line(each.line),
+            details=tuple(_details(each)),
+        )
+    for each in gold.failed:
+        fact = format.one_line(f"failed call not in gold: {each.made}")
+        yield KnownLine(kind="gold", step=each.step, fact=fact)
+
+
+def _details(found: GoldDifference) -> Iterator[tuple[str, str]]:
+    """The call and that of gold, and the arguments that the line does not name."""
+    if found.kind == "wrong argument":
+        yield from (("argument", each.phrase) for each in found.unnamed)
+    if found.kind != "answer" and found.made is not None and found.gold is not None:
+        yield "call", found.made
+        yield "gold", found.gold
+    if found.kind == "missing" and found.latest is not None:
+        yield "last chance", f"step {found.latest}"
