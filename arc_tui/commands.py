@@ -85,6 +85,14 @@ EDIT = _group(
         "show": "arc_tui.features.edit_test.command:show_edit",
     },
 )
+GOLD = _group(
+    "What a run of a task should do and say, to hold runs against.",
+    {
+        "import": "arc_tui.features.gold:import_",
+        "list": "arc_tui.features.gold:list_",
+        "rm": "arc_tui.features.gold:remove",
+    },
+)
 BUNDLE = _group(
     "Replays as portable files.",
     {"verify": "arc_tui.features.database.recover:verify_replay"},
@@ -135,6 +143,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "cost": "arc_tui.features.cost.command:cost",
         "judge": "arc_tui.features.judge:score",
         "calibrate": "arc_tui.features.calibration.command:calibrate",
+        "gold": "arc_tui.commands:GOLD",
     },
     "Capture": {
         "import": "arc_tui.features.imports.command:import_",

@@ -32,6 +32,7 @@ from replay.trace import NO_SYSTEM, NO_TOOLS, Tool
 from taxonomy.calibration.approval import counts_until, trusted_scores
 from taxonomy.diagnosis import diagnose
 from taxonomy.judgements import diagnoses
+from taxonomy.judgements.golds import with_own_gold
 from taxonomy.judgements.schema import open_ledger
 from taxonomy.query.language import BadQuery
 from taxonomy.query.listing import RunRow
@@ -307,7 +308,7 @@ def diagnose_each(
 
 def diagnose_one(store: Store, key: str) -> None:
     """Diagnose one trace and keep what is said."""
-    trace, now = read.load(store, key), now_ns()
+    trace, now = with_own_gold(store, read.load(store, key)), now_ns()
     given = tuple(
         score
         for score in trusted_scores(store, key, now)

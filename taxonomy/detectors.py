@@ -147,7 +147,8 @@ class NothingExpected(ArcError):
 
 
 class GoldDetector:
-    """Does an answer make the gold call that is due? Gold is the source's own, for the whole run.
+    """Does an answer make the gold call that is due? Gold is of the whole run: the user's, else the
+    source's.
 
     Due are the gold calls that no step before made. An answer is not bad where all it changes is
     due, bad where it changes something else; one that only looks something up decides nothing, nor
@@ -155,7 +156,7 @@ class GoldDetector:
     """
 
     def __init__(self, trace: Trace, step: int) -> None:
-        """Raises NothingExpected where the source of the trace has no gold calls."""
+        """Raises NothingExpected where neither user nor source gives gold calls."""
         gold = _gold(trace)
         made = [
             counted(call)
@@ -196,7 +197,7 @@ class GoldEnding:
     """
 
     def __init__(self, trace: Trace) -> None:
-        """Raises NothingExpected where the source of the trace has no gold calls."""
+        """Raises NothingExpected where neither user nor source gives gold calls."""
         self.name = "the gold actions"
         self._effects = effects_of(trace, {})
         self._gold = [counted(call) for call in _gold(trace) if self._writes(call)]
@@ -313,7 +314,7 @@ def _gold(trace: Trace) -> tuple[Act, ...]:
     if gold is None:
         raise NothingExpected(
             "this run has no gold actions",
-            "Try: --expect 'tool=NAME'",
+            "Try: --expect 'tool=NAME', or arc gold import FILE",
         )
     return gold.calls
 

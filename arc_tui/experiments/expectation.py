@@ -25,6 +25,7 @@ from taxonomy.detectors import (
     judge_needed,
 )
 from taxonomy.judgements.diagnoses import diagnosis
+from taxonomy.judgements.golds import with_own_gold
 from taxonomy.query.failures import break_and_notice
 
 RULE, GOLD, JUDGE = "rule", "gold", "judge"
@@ -121,7 +122,7 @@ def parse_expectation(store: Store, name: str, step: int | None, words: str) -> 
     first, _, who = words.partition(" ")
     if first == JUDGE and "=" not in who:
         return Expected(words=JUDGE, judge=who.strip() or None)
-    trace = read.load(store, trace_row(store, name).trace)
+    trace = with_own_gold(store, read.load(store, trace_row(store, name).trace))
     if words == GOLD:
         GoldEnding(trace)
     elif words != RULE:

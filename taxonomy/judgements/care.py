@@ -1,13 +1,14 @@
 """What pruning, scrubbing and exporting a database do to judgements.
 
 Of recordings that go, the words of rules and judges go with them and the words of people stay.
+Gold is of a task, not of a recording: it stays until it is removed.
 Text from outside stands in what people write and what others quote.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Raw, Struct
@@ -17,6 +18,7 @@ from replay.care.scrub.content import DIGEST, ID, WORD, Places, Texts
 from replay.store.handle import Store
 from taxonomy.classes import Attribution, FailureClass
 from taxonomy.findings import Evidence, Item, Source
+from taxonomy.judgements.golds import JUDGE_ANEW
 from taxonomy.judgements.tags import RECORDINGS
 
 
@@ -112,6 +114,7 @@ JUDGEMENTS: Places = {
         derived="1",
     ),
     "clearance": Texts(text=("by", "note"), ours={"trace": ID}),
+    "gold": Texts(text=("task", "name"), json=("body",), ours={"digest": DIGEST}),
 }  # fmt: skip
 """The tables of the ledger. A row hangs on the ids of a trace and a span, masked alike in both."""
 
@@ -197,6 +200,22 @@ class SuggestionRow(Row, frozen=True, kw_only=True, tag="suggestion"):
     evidence: Raw
 
 
-EXPORTED: tuple[type[Row], ...] = (TagRow, CleanMarkRow, ScoreRow, SuggestionRow)
+class GoldRow(Row, frozen=True, kw_only=True, tag="gold"):
+    """What a user wrote that a run of a task should do. What the rules said of its runs ceases to
+    count."""
+
+    TABLE = "gold"
+    SAME = ("task",)
+    JSON = {"body": dict[str, Any]}
+    AFTER = JUDGE_ANEW
+
+    task: str
+    body: Raw
+    digest: str
+    name: str
+    first_seen_ns: Count
+
+
+EXPORTED: tuple[type[Row], ...] = (TagRow, CleanMarkRow, ScoreRow, SuggestionRow, GoldRow)
 """What an export holds of judgements: all but what rules and sources say, which comes again with
 the recordings."""

@@ -213,3 +213,11 @@ def _attributions(db: sqlite3.Connection) -> None:
             f"UPDATE {table} SET fault = CASE fault WHEN 'harness' THEN 'environment'"
             " WHEN 'check' THEN 'grader' ELSE fault END"
         )
+
+
+@migrations("0003_gold")
+def _gold(db: sqlite3.Connection) -> None:
+    db.execute(
+        "CREATE TABLE gold (task TEXT PRIMARY KEY, body TEXT NOT NULL, digest TEXT NOT NULL,"
+        " name TEXT NOT NULL, first_seen_ns INTEGER NOT NULL) STRICT"
+    )

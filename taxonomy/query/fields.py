@@ -17,6 +17,8 @@ from replay.store.handle import Store
 from replay.trace import Effect, Json, Level
 from taxonomy.classes import Attribution, Shape
 from taxonomy.findings import TRUST, Source
+from taxonomy.judgements.golds import own_gold
+from taxonomy.metrics.gold import OWN
 from taxonomy.query.filter import among
 from taxonomy.query.values import COUNTS, DOLLARS, SPANS_NS, Who
 
@@ -245,13 +247,20 @@ RULES: tuple[tuple[str, str], ...] = (
 
 
 def references(store: Store, traces: Iterable[str]) -> dict[str, dict[str, Json]]:
-    """The gold actions and the like of those traces whose source has some."""
+    """The gold actions and the like of those traces whose source, or for whose task a user, has
+    some."""
     found = store.db.execute(
-        "SELECT key, reference FROM trace WHERE complete AND reference IS NOT NULL"
+        "SELECT key, reference, task FROM trace WHERE complete"
+        " AND (reference IS NOT NULL OR task IN (SELECT task FROM gold))"
         " AND key IN (SELECT value FROM json_each(?))",
         (among(traces),),
-    )
-    return {key: msgspec.json.decode(text) for key, text in found}
+    ).fetchall()
+    mine = own_gold(store, (task for _, _, task in found if task is not None))
+    return {
+        key: ({} if text is None else msgspec.json.decode(text))
+        | ({OWN: mine[task]} if task in mine else {})
+        for key, text, task in found
+    }
 
 
 class CallMade(NamedTuple):

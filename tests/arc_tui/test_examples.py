@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
@@ -55,6 +56,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(bundled / "prompts", folder / "prompts")
     shutil.copy(bundled / "tools.json", folder / "tools.json")
     (folder / "agent.py").write_text("print('calls no model')\n")
+    tasks = [{"task": task, "actions": []} for task in ("many-wishes", "warranty")]
+    (folder / "gold.jsonl").write_text("\n".join(map(json.dumps, tasks)))
     _commit_prompts(folder)
     (folder / "data").mkdir()
     importing.make_demo(folder / "data" / "arc.db")
@@ -62,6 +65,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("replay", FAILED_RUN, "--system", "prompts/v4.md", "--bundle", "case.zip"),
         ("tag", "add", FAILED_RUN, "4", "h"),
         ("tag", "add", "last", "--clean"),
+        ("gold", "import", "gold.jsonl"),
         ("db", "export", "export.jsonl"),
     ):
         assert spoken(*arguments, cwd=folder).code == 0

@@ -45,6 +45,10 @@ def furnish(db: Path, traces: Iterable[Path] | None = None) -> None:
     for name in (TOUR, TAGGED):
         arc(db, "replay", name, "--model", "demo", "--system", str(prompt))
     arc(db, "replay", TOUR, "--model", "demo", "-k", "3")
+    gold = db.with_name("gold.jsonl")
+    gold.write_text('{"task": "many-wishes", "actions": [], "answer": "done"}\n')
+    arc(db, "gold", "import", str(gold))
+    gold.unlink()
     before = os.environ.get("ARC_USER")
     try:
         for person in ("ann", "ben"):
@@ -76,6 +80,7 @@ _KEYS = {
     "replay": ("digest", "trace_key"),
     "edit": ("digest",),
     "supplement": ("digest",),
+    "gold": ("task",),
     "diagnosis": ("trace",),
 }
 _WHEN = {"imported_ns", "tagged_ns", "cleared_ns", "added_ns", "ran_ns", "id", "until_ns"}

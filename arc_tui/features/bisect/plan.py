@@ -32,6 +32,7 @@ from replay.store.handle import Store
 from replay.store.rows import trace_row
 from replay.trace import Json, Trace
 from taxonomy.detectors import JudgeDetector
+from taxonomy.judgements.golds import with_own_gold
 from taxonomy.query.failures import break_and_notice
 
 KEPT = "bisect/"
@@ -89,7 +90,8 @@ class Plan:
     """
 
     def __init__(self, store: Store, request: BisectRequest, models: ModelPool) -> None:
-        self.trace: Trace = read.load(store, trace_row(store, request.trace).trace)
+        found = read.load(store, trace_row(store, request.trace).trace)
+        self.trace: Trace = with_own_gold(store, found)
         self.settings = request.settings
         self.free = request.is_whole
         self.notices: list[str] = []

@@ -41,6 +41,7 @@ from replay.store.rows import trace_row
 from replay.trace import Trace
 from taxonomy.detectors import GoldEnding, NothingExpected, detector_at
 from taxonomy.judgements.diagnoses import diagnosis
+from taxonomy.judgements.golds import with_own_gold
 from taxonomy.query.failures import break_and_notice
 
 # --- what could be searched
@@ -90,7 +91,7 @@ def build_options(
     With an `edit`, its ways come first. Raises NotFound.
     """
     row = trace_row(store, name)
-    trace = read.load(store, row.trace)
+    trace = with_own_gold(store, read.load(store, row.trace))
     step = _step(store, trace, at, exactly=exactly)
     by, why = _found(store, trace, step)
     return BisectOptions(

@@ -57,6 +57,7 @@ from taxonomy.first_contradiction.recoverable import (
     reproached,
     telling,
 )
+from taxonomy.judgements.golds import with_own_gold
 from taxonomy.rules.rule import RuleContext
 
 DetectorName: TypeAlias = Literal["contradiction", "belief", "judge", "recoverable"]
@@ -99,7 +100,8 @@ class StepPlan:
 
     def __init__(self, store: Store, request: BisectStepsRequest, models: ModelPool) -> None:
         self.request = request
-        self.trace: Trace = read.load(store, trace_row(store, request.trace).trace)
+        found = read.load(store, trace_row(store, request.trace).trace)
+        self.trace: Trace = with_own_gold(store, found)
         self.models = models
         self.model = _model(store, request, self.trace, models)
         self._judge = self._judged_by()

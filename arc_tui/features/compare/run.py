@@ -43,6 +43,7 @@ from replay.trace import Step, Tool, Trace
 from taxonomy.classes import class_label
 from taxonomy.evidence.gold_differences import compare_to_gold
 from taxonomy.evidence.reading import Reading
+from taxonomy.judgements.golds import with_own_gold
 from taxonomy.query.failures import verdict
 from taxonomy.query.listing import RunRow, siblings
 
@@ -110,7 +111,7 @@ def build_side(store: Store, name: str, rules: Rules = PLAIN) -> Side:
 def _run(store: Store, name: str, rules: Rules) -> Side:
     found = trace_row(store, name)
     row = run_row(found, verdict(store, found.trace))
-    trace = read.load(store, row.trace)
+    trace = with_own_gold(store, read.load(store, row.trace))
     gold = compare_to_gold(Reading(trace), rules)
     return Side(
         who=structs.replace(_who(store, row), known=gold_lines(gold) if gold else ()),

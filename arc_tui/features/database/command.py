@@ -96,8 +96,8 @@ def backup(path: Path | None, as_json: bool, db: Path | None) -> int:
 _NOUNS = {
     "recording": "run", "tag": "tag", "clean_mark": "clean mark", "score": "score",
     "suggestion": "suggestion", "edit": "saved edit", "answer": "answer", "replay": "replay",
-    "stub": "stub", "supplement": "supplement", "attached": "attachment", "batch": "batch",
-    "note": "note",
+    "gold": "gold line", "stub": "stub", "supplement": "supplement", "attached": "attachment",
+    "batch": "batch", "note": "note",
 }  # fmt: skip
 """What records are called, in the order in which they are counted."""
 
@@ -123,9 +123,9 @@ _NAMED = 5
 def export(file: Path, runs: Runs, as_json: bool, db: Path | None) -> int:
     """Export to FILE what cannot be recreated from trace files; `arc db import` reads it.
 
-    Tags, scores, saved edits, model responses, replays, stubs, goals, held-out tasks; and runs
-    whose source files may be gone. FILE is private (0600), masked like the database, and never
-    encrypted.
+    Tags, scores, saved edits, model responses, replays, stubs, gold, goals, held-out tasks; and
+    runs whose source files may be gone. FILE is private (0600), masked like the database, and
+    never encrypted.
     """
     path = existing(db)
     with open_store(db, before=True) as store:

@@ -28,6 +28,7 @@ from replay.store import edits, read
 from replay.store.handle import Store
 from replay.store.rows import trace_row
 from taxonomy.detectors import JudgeDetector
+from taxonomy.judgements.golds import with_own_gold
 
 
 class Question(Struct, frozen=True, kw_only=True):
@@ -96,7 +97,8 @@ class _Work:
 
     def __init__(self, store: Store, question: Question, models: ModelPool) -> None:
         request, free = question.request, question.free
-        self.trace = read.load(store, trace_row(store, request.trace).trace)
+        found = read.load(store, trace_row(store, request.trace).trace)
+        self.trace = with_own_gold(store, found)
         self._edit = edits.save(store, request.edit) if request.edit is not None else None
         named = self._edit.model if self._edit is not None else None
         name = named or request.model or default_name(self.trace)
