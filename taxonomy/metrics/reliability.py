@@ -48,7 +48,9 @@ def if_independent(p: float, k: int) -> float:
 class Repeated(Struct, frozen=True, kw_only=True):
     """pass@k and pass^k, each a mean over tasks.
 
-    `pass_one` is pass@1 of the same tasks, `flattery` pass@k / pass@1 (None where that is 0),
+    `pass_one` is pass@1 of the same tasks, `independent` that to the power of k (with the ends of
+    its interval): pass^k if all trials passed with that chance, unrelated. It is less than pass^k
+    where tasks differ in how hard they are. `flattery` is pass@k / pass@1 (None where that is 0),
     `left_out` the tasks with fewer than k trials. `trials` are the fewest and the most trials of
     a task that counts, None where none does.
     """
@@ -57,6 +59,7 @@ class Repeated(Struct, frozen=True, kw_only=True):
     pass_at: Rate
     pass_hat: Rate
     pass_one: Rate
+    independent: Rate
     flattery: float | None
     left_out: int
     trials: tuple[int, int] | None
@@ -74,10 +77,18 @@ def over_tasks(counts: Sequence[tuple[int, int]], k: int) -> Repeated:
         pass_at=at,
         pass_hat=_mean(pass_hat, kept, k),
         pass_one=one,
+        independent=_independent(one, k),
         flattery=flattery(at.value, one.value),
         left_out=len(counts) - len(kept),
         trials=(min(kept)[0], max(kept)[0]) if kept else None,
     )
+
+
+def _independent(one: Rate, k: int) -> Rate:
+    if one.value is None:
+        return one
+    value, low, high = (if_independent(p, k) for p in (one.value, one.low, one.high))
+    return Rate(value=value, n=one.n, low=low, high=high)
 
 
 def _mean(

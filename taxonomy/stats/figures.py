@@ -23,7 +23,16 @@ from taxonomy.metrics.cost import Money
 from taxonomy.metrics.reliability import WARNINGS, Basis, Decay, Persistence, passing_sizes
 from taxonomy.paraphrase_test.result import Varied
 from taxonomy.stats import gold
-from taxonomy.stats.gold import CallFigures, GoalFigures, call_figures, plan_verdict
+from taxonomy.stats.gold import (
+    CallFigures,
+    GoalFigures,
+    OwnGoldRuns,
+    PlanFigures,
+    call_figures,
+    own_gold_runs,
+    plan_figures,
+    plan_verdict,
+)
 from taxonomy.stats.recovery import Recovery
 from taxonomy.stats.runs import NOTHING_KEPT, Proxies, Run
 
@@ -86,6 +95,8 @@ class Figures(Struct, frozen=True, kw_only=True):
     """Every figure of a set of runs. Rates carry n and an interval.
 
     `verifiers` say who decided the outcomes. `taskless` runs name no task and are in no pass@k.
+    `plan` are the plans that runs state against those of gold, `routing` is how often work was
+    given to whom gold names, `own_gold` which runs are held against gold a user wrote.
     `plans` counts runs by what was right of plan and execution, `look_at` failed runs by the layer
     that gave way. `decay_basis` says where the sizes of the decay curve come from,
     `decay_warning` what must be said with it.
@@ -99,6 +110,9 @@ class Figures(Struct, frozen=True, kw_only=True):
     temperatures: tuple[float, ...]
     agents: tuple[str, ...]
     calls: tuple[CallFigures, ...]
+    plan: PlanFigures | None
+    routing: Rate
+    own_gold: OwnGoldRuns | None
     plans: dict[str, int]
     look_at: dict[str, int]
     decay: Decay
@@ -155,6 +169,9 @@ def figures(
         temperatures=tuple(sorted({each for run in runs for each in run.temperatures})),
         agents=tuple(sorted({run.agent for run in runs if run.agent})),
         calls=call_figures(runs, rules),
+        plan=plan_figures(runs),
+        routing=gold.routing(runs),
+        own_gold=own_gold_runs(runs),
         plans=_counted(plan_verdict(run, rules) for run in runs),
         look_at=_counted(gold.look_at(run, rules) for run in runs if run.passed is False),
         decay=reliability.decay(sizes, [run.passed for run in runs], edges),

@@ -18,7 +18,7 @@ from taxonomy.calibration import approval
 from taxonomy.evidence.reading import Reading
 from taxonomy.findings import Source, most_trusted
 from taxonomy.goals import Goal, Goals, GoalScore, Seen, goal_scores, hindsight, weighted
-from taxonomy.metrics import calls, reliability
+from taxonomy.metrics import calls, plans, reliability
 from taxonomy.metrics.calls import Order, Overlap
 from taxonomy.metrics.reliability import mean_rate
 from taxonomy.stats.runs import Run
@@ -44,7 +44,7 @@ def call_figures(runs: Sequence[Run], rules: Rules) -> tuple[CallFigures, ...]:
     """The figures of the runs that have gold, () where none has.
 
     All calls in any order, in gold's, and, where gold gives them, under its dependencies; the
-    calls that change something; the tools by name, which is the plan without its values.
+    calls that change something; the tools by name, without their values.
     """
     golden = [run for run in runs if run.gold is not None]
     if not golden:
@@ -77,7 +77,7 @@ def _writes(run: Run, rules: Rules) -> Overlap:
 
 
 def _plan(run: Run) -> Overlap:
-    """The tools called against the tools of gold, in their order: the plan without its values."""
+    """The tools called against the tools of gold, in their order, without their values."""
     assert run.gold is not None
     return calls.plan_steps([act.tool for act in run.calls], [act.tool for act in run.gold.calls])
 
@@ -86,18 +86,83 @@ def _figures(
     runs: Sequence[Run], what: What, order: Order, measure: Callable[[Run], Overlap]
 ) -> CallFigures:
     found = [measure(run) for run in runs]
-    by_task: dict[str, list[float]] = {}
-    for run, overlap in zip(runs, found, strict=True):
-        by_task.setdefault(run.task or run.trace, []).append(overlap.f1)
     matched = sum(each.matched for each in found)
     return CallFigures(
         what=what,
         order=order,
-        f1=reliability.mean_rate([statistics.fmean(each) for each in by_task.values()]),
+        f1=_over_tasks(zip(runs, found, strict=True)),
         precision=rate(matched, sum(each.made for each in found)),
         recall=rate(matched, sum(each.gold for each in found)),
         runs=len(runs),
     )
+
+
+class PlanFigures(Struct, frozen=True, kw_only=True):
+    """Stated plans against the plans of gold. `f1` is the mean over tasks, of the mean over a
+    task's runs; `precision` counts stated steps, `recall` steps of gold, over all runs that state a
+    plan. `unstated` runs have a plan in gold and state none: they count nowhere else."""
+
+    f1: Rate
+    precision: Rate
+    recall: Rate
+    runs: int
+    unstated: int
+
+
+def plan_figures(runs: Sequence[Run]) -> PlanFigures | None:
+    """The figures of the runs whose gold has a plan, None where none has."""
+    golden = [run for run in runs if run.gold_plan is not None]
+    if not golden:
+        return None
+    found = [
+        (run, plans.plan_overlap(stated, run.gold_plan or ()))
+        for run in golden
+        if (stated := plans.stated_plan(run.calls)) is not None
+    ]
+    return PlanFigures(
+        f1=_over_tasks(found),
+        precision=rate(sum(each.matched for _, each in found), sum(each.made for _, each in found)),
+        recall=rate(sum(each.matched for _, each in found), sum(each.gold for _, each in found)),
+        runs=len(found),
+        unstated=len(golden) - len(found),
+    )
+
+
+def routing(runs: Sequence[Run]) -> Rate:
+    """Of the runs with gold calls in which work is given to an agent or a person, or should be, how
+    many give it to those gold names, in its order."""
+    golden = (plans.routes(run.calls, run.gold.calls) for run in runs if run.gold is not None)
+    decided = [right for each in golden if (right := each.right) is not None]
+    return rate(sum(decided), len(decided))
+
+
+class OwnGoldRuns(Struct, frozen=True, kw_only=True):
+    """Runs that are held against gold a user wrote: `hindsight` of them began before it was first
+    seen, of `undated` ones nobody knows."""
+
+    runs: int
+    hindsight: int
+    undated: int
+
+
+def own_gold_runs(runs: Sequence[Run]) -> OwnGoldRuns | None:
+    """Those of some runs, None where there is no such gold."""
+    found = [run.own for run in runs if run.own is not None]
+    if not found:
+        return None
+    return OwnGoldRuns(
+        runs=len(found),
+        hindsight=sum(own.hindsight is True for own in found),
+        undated=sum(own.hindsight is None for own in found),
+    )
+
+
+def _over_tasks(found: Iterable[tuple[Run, Overlap]]) -> Rate:
+    """The mean F1 over tasks, of the mean over a task's runs."""
+    by_task: dict[str, list[float]] = {}
+    for run, overlap in found:
+        by_task.setdefault(run.task or run.trace, []).append(overlap.f1)
+    return reliability.mean_rate([statistics.fmean(each) for each in by_task.values()])
 
 
 def _executed(run: Run, rules: Rules) -> bool | None:

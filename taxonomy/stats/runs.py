@@ -27,7 +27,7 @@ from taxonomy.held_out import stratum_of
 from taxonomy.metrics import grounding
 from taxonomy.metrics.change import dated
 from taxonomy.metrics.cost import Money
-from taxonomy.metrics.gold import Gold, gold_of
+from taxonomy.metrics.gold import Gold, gold_of, own_parts, plan_of, seen_late
 from taxonomy.query import failures, fields
 from taxonomy.query.failures import Verdict
 from taxonomy.query.fields import (
@@ -121,12 +121,15 @@ FAILED_BELOW = 0.5
 def runs_of(store: Store, rows: Sequence[TraceRow]) -> list[Run]:
     """What the metrics need of some runs, in the order they were made where that is known."""
     traces = [row.trace for row in rows]
-    gold = {
-        trace: found
-        for trace, reference in references(store, traces).items()
-        if (found := gold_of(reference)) is not None
+    told = references(store, traces)
+    gold = {trace: gold for trace in told if (gold := gold_of(told[trace])) is not None}
+    plans = {trace: plan for trace in told if (plan := plan_of(told[trace])) is not None}
+    own = {
+        row.trace: OwnGold(hindsight=seen_late(told[row.trace], row.start_ns))
+        for row in rows
+        if row.trace in told and own_parts(told[row.trace])
     }
-    calls = calls_made(store, gold)
+    calls = calls_made(store, {*gold, *plans})
     writes = writing_tools([*calls.values()], gold.values())
     signs = step_signs(store, traces)
     verdicts = failures.verdicts(store)
@@ -136,6 +139,8 @@ def runs_of(store: Store, rows: Sequence[TraceRow]) -> list[Run]:
         _run(
             row,
             gold=gold.get(row.trace),
+            gold_plan=plans.get(row.trace),
+            own=own.get(row.trace),
             calls=tuple(made.act for made in calls.get(row.trace, ())),
             writes=writes,
             signs=signs.get(row.trace, ()),
@@ -329,16 +334,23 @@ def recovered(store: Store, given: Sequence[Injection]) -> Recovery:
     return recovery(given, scores)
 
 
+class OwnGold(Struct, frozen=True, kw_only=True):
+    """Gold that a user wrote; `hindsight`: first seen after the run began, None where unknown."""
+
+    hindsight: bool | None
+
+
 class Run(Struct, frozen=True, eq=False, kw_only=True):
     """What the metrics need of a run.
 
-    `task` names the task for one agent (trials of one task share it), `series` what was evaluated
-    together with this trial, both None where the source says no task. `writes` names the tools
-    that change something. `failed_steps` has an entry a step. `clean` says that a person or a
-    judge scored every step and found none wanting. `size` is the length of the task where a label
-    gives it, `injected` the step an error was put in at and `corrected_after` the steps until it
-    was corrected, `paraphrase_of` the task whose words were changed. `cached` are the input
-    tokens of the calls that say what they read from a cache, and how many that were.
+    `own` is of gold that a user wrote, None where there is none. `task` names the task for one
+    agent (trials of one task share it), `series` what was evaluated together with this trial, both
+    None where the source says no task. `writes` names the tools that change something.
+    `failed_steps` has an entry a step. `clean` says that a person or a judge scored every step and
+    found none wanting. `size` is the length of the task where a label gives it, `injected` the step
+    an error was put in at and `corrected_after` the steps until it was corrected, `paraphrase_of`
+    the task whose words were changed. `cached` are the input tokens of the calls that say what they
+    read from a cache, and how many that were.
     """
 
     trace: str
@@ -351,6 +363,8 @@ class Run(Struct, frozen=True, eq=False, kw_only=True):
     stratum: str = ""
     series: str | None = None
     gold: Gold | None = None
+    gold_plan: tuple[str, ...] | None = None
+    own: OwnGold | None = None
     calls: tuple[Act, ...] = ()
     writes: frozenset[str] = frozenset()
     failed_steps: tuple[bool | None, ...] = ()

@@ -51,10 +51,18 @@ def _outcome(found: Figures) -> Iterator[Line]:
         how = joined(_trials(found), taskless, _sampling(found)) if first else _left_out(each)
         yield rate_line("trials", f"pass^{each.k}", each.pass_hat, "task", how)
         if not first:
+            yield _if_independent(each)
             times = f"flattery factor × {each.flattery:.2f}" if each.flattery is not None else None
             yield rate_line("trials", f"pass@{each.k}", each.pass_at, "task", joined(times))
     if len(found.repeated) == 1:
         yield Line(of="trials", name="pass^2", note="no task has two trials")
+
+
+def _if_independent(each: Repeated) -> Line:
+    """pass@1 to the power of k, which is read beside pass^k."""
+    p = each.pass_one
+    shown = f"pass^{each.k} if trials were independent, p = pass@1 {share(p.value)}"
+    return rate_line("trials", f"p^{each.k}", each.independent, "task", shown)
 
 
 def _trials(found: Figures) -> str:
@@ -83,13 +91,21 @@ _ORDERS = {"any": "in any order", "sequence": "in gold's order", "graph": "depen
 
 def _calls(found: Figures) -> Iterator[Line]:
     if not found.calls:
-        yield Line(of="calls", name="tool-call F1", note="no source gives gold actions")
+        none = "no source gives gold actions. Try: arc gold import FILE"
+        yield Line(of="calls", name="tool-call F1", note=none)
     for each in found.calls:
         yield from _call_lines(each)
+    yield from _routing(found)
+    yield from _plan(found)
+    yield from _own_gold(found)
     if found.plans:
         verdicts = ", ".join(f"{words} {count}" for words, count in found.plans.items())
         yield Line(
-            of="plan", name="plan and execution", value="", n=all_runs(found.plans), note=verdicts
+            of="tools",
+            name="plan and execution",
+            value="",
+            n=all_runs(found.plans),
+            note=f"plan by tool order: {verdicts}",
         )
     if found.look_at:
         verdicts = ", ".join(f"{words} {count}" for words, count in found.look_at.items())
@@ -98,12 +114,41 @@ def _calls(found: Figures) -> Iterator[Line]:
         )
 
 
+def _routing(found: Figures) -> Iterator[Line]:
+    """Whom work was given to, where gold or a run gives it to anybody."""
+    if found.routing.n:
+        note = "hand-overs to agents and people, as in gold, in its order"
+        yield rate_line("routing", "routing accuracy", found.routing, "run", note)
+
+
+def _plan(found: Figures) -> Iterator[Line]:
+    """Stated plans against those of gold."""
+    plan = found.plan
+    if plan is None:
+        return
+    unstated = f"{format.count(plan.unstated, 'run')} without a plan" if plan.unstated else None
+    note = joined("todo lists and plans that runs state, by their words", unstated)
+    yield rate_line("plan", "plan F1", plan.f1, "task", note)
+    yield rate_line("plan", "plan precision", plan.precision, "stated step")
+    yield rate_line("plan", "plan recall", plan.recall, "gold step")
+
+
+def _own_gold(found: Figures) -> Iterator[Line]:
+    """How many of the runs began before their gold was first seen."""
+    own = found.own_gold
+    if own is None:
+        return
+    undated = f"unknown for {format.number(own.undated)}" if own.undated else None
+    note = joined(f"hindsight: {format.number(own.hindsight)} began before it was seen", undated)
+    yield Line(of="gold", name="your gold", value="", n=format.count(own.runs, "run"), note=note)
+
+
 def _call_lines(each: CallFigures) -> Iterator[Line]:
     order = _ORDERS[each.order]
     if each.what == "tool names":
         note = "gold's tools in gold's order, arguments ignored"
-        yield rate_line("plan", "plan F1", each.f1, "task", note)
-        yield rate_line("plan", "plan recall", each.recall, "gold call")
+        yield rate_line("tools", "tool order F1", each.f1, "task", note)
+        yield rate_line("tools", "tool order recall", each.recall, "gold call")
         return
     of = "calls" if each.what == "all calls" else "writes"
     yield rate_line(of, "tool-call F1", each.f1, "task", order)
