@@ -73,26 +73,36 @@ def whose(gold: GoldComparison) -> str:
     return f"your gold{parts}, {late}"
 
 
+SHOWN = 120
+"""Characters of a call in a line; where it is longer, all of it stands below."""
+
+
 def _differences(gold: GoldComparison) -> Iterator[KnownLine]:
-    for each in gold.differences:
+    """By step, a missing call and what was not said last."""
+    every = (*gold.differences, *gold.failed)
+    for each in sorted(every, key=lambda found: (found.step is None, found.step or 0)):
+        failed = each in gold.failed
+        wrong = each.kind == "wrong argument"
+        fact = format.one_line(each.line)
+        if failed and not wrong:
+            fact = f"failed {fact}"
         yield KnownLine(
             kind="gold",
             step=each.step,
-            subject=each.tool if each.kind == "wrong argument" else "",
-            fact=format.one_line(each.line),
+            subject=f"{each.tool}{', failed' if failed else ''}" if wrong else "",
+            fact=fact if wrong or each.kind == "answer" else format.cut(fact, SHOWN),
             details=tuple(_details(each)),
         )
-    for each in gold.failed:
-        fact = format.one_line(f"failed call not in gold: {each.made}")
-        yield KnownLine(kind="gold", step=each.step, fact=fact)
 
 
 def _details(found: GoldDifference) -> Iterator[tuple[str, str]]:
     """The call and that of gold, and the arguments that the line does not name."""
     if found.kind == "wrong argument":
         yield from (("argument", each.phrase) for each in found.unnamed)
-    if found.kind != "answer" and found.made is not None and found.gold is not None:
-        yield "call", found.made
-        yield "gold", found.gold
+    both = found.kind != "answer" and found.made is not None and found.gold is not None
+    if both or len(found.line) > SHOWN:
+        yield from (
+            (name, call) for name, call in (("call", found.made), ("gold", found.gold)) if call
+        )
     if found.kind == "missing" and found.latest is not None:
         yield "last chance", f"step {found.latest}"

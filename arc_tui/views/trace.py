@@ -10,6 +10,7 @@ from msgspec import Struct, structs
 from arc_tui.ui import format
 from arc_tui.views.evidence import (
     by_strength,
+    candidate_kind,
     candidate_phrase,
     candidate_text,
     finding_kind,
@@ -241,6 +242,7 @@ class DiagnoseView(Struct, frozen=True, eq=False, kw_only=True):
             found += [
                 f"     {each.names}" if each.known else f"     {each.names}: {each.phrase}"
                 for each in reasons(candidate, [*shown, candidate_phrase(candidate)])
+                if not each.known or each.names != candidate_kind(candidate)
             ]
         if not self.candidates:
             found.append("No break candidates.")

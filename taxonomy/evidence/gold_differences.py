@@ -123,12 +123,27 @@ class _Calls:
 
     @property
     def failed(self) -> Iterator[GoldDifference]:
-        """Calls that were to change something which gold does not, and failed."""
+        """Calls that were to change something which gold does not, and failed: beside the gold call
+        of the tool that they agree with most, where they agree with one in anything."""
         gold = list(map(self._comparable, self.wanted))
         for act in self._failed:
             made = _call(act)
             if self._writes(made) and not any(map(self._comparable(made).like, gold)):
-                yield self._made_call(act, made)
+                known = self._made_call(act, made)
+                near = [call for call in self.wanted if call.tool == made.tool]
+                best = max(near, key=lambda call: self._share(made, call), default=None)
+                alike = best is not None and self._share(made, best)
+                yield self._wrong_call(known, made, best) if best and alike else known
+
+    def _wrong_call(
+        self, known: GoldDifference, made: action.Act, gold: action.Act
+    ) -> GoldDifference:
+        return msgspec.structs.replace(
+            known,
+            kind="wrong argument",
+            gold=_phrase(gold),
+            arguments=tuple(self._differing(made, gold)),
+        )
 
     def _made_call(self, act: Act, made: action.Act) -> GoldDifference:
         return GoldDifference(
@@ -151,11 +166,7 @@ class _Calls:
             made = self._made[row]
             known = self._made_call(act, made)
             if row in wrong:
-                gold = self.wanted[wrong[row]]
-                found = tuple(self._differing(made, gold))
-                yield msgspec.structs.replace(
-                    known, kind="wrong argument", gold=_phrase(gold), arguments=found
-                )
+                yield self._wrong_call(known, made, self.wanted[wrong[row]])
             elif row in moved:
                 gold = self.wanted[moved[row]]
                 yield msgspec.structs.replace(known, kind="out of order", gold=_phrase(gold))
@@ -183,7 +194,7 @@ class _Calls:
         """Calls of one tool that are meant to be one: those that agree in most arguments first;
         without one in common only where one made and one missing are all that is left of a tool."""
         of_one_tool = [
-            (self._share(row, column), row, column)
+            (self._share(self._made[row], self.wanted[column]), row, column)
             for row in self._extra
             for column in self._missing
             if self._made[row].tool == self.wanted[column].tool
@@ -202,10 +213,10 @@ class _Calls:
             open_[tool] -= 1
         return list(rows.items())
 
-    def _share(self, row: int, column: int) -> float:
+    def _share(self, call: action.Act, wanted: action.Act) -> float:
         """Of the arguments that either call gives, how many are alike."""
-        made, gold = _given(self._made[row]), _given(self.wanted[column])
-        place = arguments_of(self._made[row].tool, self._rules)
+        made, gold = _given(call), _given(wanted)
+        place = arguments_of(call.tool, self._rules)
         both = [name for name in made if name in gold]
         same = sum(likeness.alike(made[name], gold[name], place.inner(name)) for name in both)
         return same / max(len({*made, *gold}), 1)

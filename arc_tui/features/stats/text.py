@@ -95,9 +95,6 @@ def _calls(found: Figures) -> Iterator[Line]:
         yield Line(of="calls", name="tool-call F1", note=none)
     for each in found.calls:
         yield from _call_lines(each)
-    yield from _routing(found)
-    yield from _plan(found)
-    yield from _own_gold(found)
     if found.plans:
         verdicts = ", ".join(f"{words} {count}" for words, count in found.plans.items())
         yield Line(
@@ -107,6 +104,9 @@ def _calls(found: Figures) -> Iterator[Line]:
             n=all_runs(found.plans),
             note=f"plan by tool order: {verdicts}",
         )
+    yield from _routing(found)
+    yield from _plan(found)
+    yield from _own_gold(found)
     if found.look_at:
         verdicts = ", ".join(f"{words} {count}" for words, count in found.look_at.items())
         yield Line(
