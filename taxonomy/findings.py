@@ -195,8 +195,9 @@ class ArgumentDifference(Struct, frozen=True, kw_only=True):
 class GoldDifference(Struct, frozen=True, kw_only=True):
     """A call, or something said, in which a run and its gold differ.
 
-    `made` is what the run did at `step` in `span`, `gold` what gold has: a missing call has only
-    the latter, an extra one only the former. `latest` is the last step at which a missing call
+    `made` is what the run did at `step` in `span`, `gold` what gold has, long values cut: a missing
+    call has only the latter, an extra one only the former. `gold_arguments` are those of the gold
+    call in full, UNSET where there is none. `latest` is the last step at which a missing call
     could still have come: that of the first call made which gold's order puts after it, else the
     last of the run. `writes`: does the call change something? None: unknown, or no call.
     """
@@ -207,6 +208,7 @@ class GoldDifference(Struct, frozen=True, kw_only=True):
     span: str | None = None
     made: str | None = None
     gold: str | None = None
+    gold_arguments: Json | UnsetType = UNSET
     arguments: tuple[ArgumentDifference, ...] = ()
     latest: int | None = None
     writes: bool | None = None

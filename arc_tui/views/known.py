@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from msgspec import Struct
+import msgspec
+from msgspec import UNSET, Struct
 
 from arc_tui.ui import format
 from arc_tui.views.evidence import Kind
@@ -96,13 +97,18 @@ def _differences(gold: GoldComparison) -> Iterator[KnownLine]:
 
 
 def _details(found: GoldDifference) -> Iterator[tuple[str, str]]:
-    """The call and that of gold, and the arguments that the line does not name."""
-    if found.kind == "wrong argument":
-        yield from (("argument", each.phrase) for each in found.unnamed)
-    both = found.kind != "answer" and found.made is not None and found.gold is not None
-    if both or len(found.line) > SHOWN:
-        yield from (
-            (name, call) for name, call in (("call", found.made), ("gold", found.gold)) if call
-        )
+    """The arguments that the line does not name, and the call and that of gold; of gold what a
+    phrase cuts in full, because no other page has it."""
+    if found.kind == "answer":
+        return
+    yield from (("argument", each.phrase) for each in found.unnamed)
     if found.kind == "missing" and found.latest is not None:
         yield "last chance", f"step {found.latest}"
+    whole = found.kind == "wrong argument" or len(found.line) > SHOWN
+    if found.made is not None and whole:
+        yield "call", found.made
+    cut = found.gold is not None and "…" in found.gold and found.gold_arguments is not UNSET
+    if cut:
+        yield "gold", f"{found.tool} {msgspec.json.encode(found.gold_arguments).decode()}"
+    elif found.gold is not None and whole:
+        yield "gold", found.gold

@@ -142,6 +142,7 @@ class _Calls:
             known,
             kind="wrong argument",
             gold=_phrase(gold),
+            gold_arguments=gold.arguments,
             arguments=tuple(self._differing(made, gold)),
         )
 
@@ -178,6 +179,7 @@ class _Calls:
                 kind="missing",
                 tool=gold.tool,
                 gold=_phrase(gold),
+                gold_arguments=gold.arguments,
                 latest=self._latest(column),
                 writes=self._writes(gold),
             )

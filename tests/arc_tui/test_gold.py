@@ -90,6 +90,13 @@ def test_arguments_that_a_line_only_counts_stand_below_it(db: Path) -> None:
     assert named == ["d: expected 1, was 2", "e: expected 1, was 2"]
 
 
+def test_of_a_long_gold_call_all_is_there(db: Path) -> None:
+    long = {"name": "send_email", "kwargs": {"text": "word " * 100, "to": "ann"}}
+    _, found = known(db, [long], "Done.")
+    assert len(found.fact) <= 120
+    assert found.details[1] == ("gold", f'send_email {{"text":"{"word " * 100}","to":"ann"}}')
+
+
 def test_what_changes_nothing_is_no_difference_but_a_failed_attempt_is_told(db: Path) -> None:
     made = (
         step(call("get_order", id="3")),
@@ -120,17 +127,20 @@ def test_why_begins_with_it_at_every_step(db: Path) -> None:
     with open_ledger(db) as store:
         here = texts(why(store, key, 1))
         assert here[0] == "refund_order · amount: expected 5, was 7  gold"
-        assert here[1:3] == [
-            'call  refund_order(id="1", amount=7)', 'gold  refund_order(id="1", amount=5)',
-        ]  # fmt: skip
-        assert here[3] == f"gold  0 of 2 calls made · {SOURCE}"
+        assert here[1:4] == [
+            "the call and the gold call",
+            'call  refund_order(id="1", amount=7)',
+            'gold  refund_order(id="1", amount=5)',
+        ]
+        assert here[4] == f"gold  0 of 2 calls made · {SOURCE}"
         elsewhere = why(store, key, 0)
-        assert texts(elsewhere)[:3] == [
+        assert texts(elsewhere)[:4] == [
             f"gold  0 of 2 calls made · {SOURCE}",
-            'gold  call not made: cancel_order(id="2")  last chance step 2',
+            'gold  call not made: cancel_order(id="2")',
+            "last chance  step 2",
             "gold  step 1 · refund_order · amount: expected 5, was 7",
         ]
-        link = elsewhere[2]
+        link = elsewhere[3]
         assert isinstance(link, StepLink)
         assert link.step == 1
 

@@ -150,9 +150,24 @@ def _known_here(trace: TraceView, step: StepView) -> Iterator[Item]:
     for place, fact in enumerate(trace.known):
         if fact.step == step.row.step:
             yield Block(text=format.plain(fact.text), style="candidate", aside=fact.kind)
-            for label, text in fact.details:
-                key = f"known {place} {label}"
-                yield Block(text=format.plain(text), label=label, indent=INDENT, key=key)
+            yield from _details(fact, place)
+
+
+CALLS = {"call", "gold"}
+"""Details that hold a whole call each, and are folded together."""
+
+
+def _details(fact: KnownLine, place: int) -> Iterator[Item]:
+    """What a fact is made of; whole calls behind one line."""
+    blocks = [
+        Block(text=format.plain(text), label=label, indent=INDENT, key=f"known {place} {at}")
+        for at, (label, text) in enumerate(fact.details)
+    ]
+    yield from (each for each in blocks if each.label not in CALLS)
+    calls = tuple(each for each in blocks if each.label in CALLS)
+    if calls:
+        line = " and ".join({"call": "the call", "gold": "the gold call"}[c.label] for c in calls)
+        yield Fold(key=f"known {place}", line=line, inside=lambda: calls, says_key=True)
 
 
 FEW = 3
@@ -163,8 +178,9 @@ def _known(trace: TraceView, step: StepView) -> Iterator[Item]:
     """What is known for certain of the run as a whole, and of its other steps."""
     whole = [fact for fact in trace.known if fact.step is None]
     others = [fact for fact in trace.known if fact.step not in (None, step.row.step)]
-    for fact in whole:
+    for place, fact in enumerate(whole):
         yield _fact(fact)
+        yield from _details(fact, -1 - place)
     if len(others) <= FEW:
         yield from map(_fact, others)
     else:
@@ -175,14 +191,7 @@ def _known(trace: TraceView, step: StepView) -> Iterator[Item]:
 
 def _fact(fact: KnownLine) -> StepLink:
     place = "" if fact.step is None else f"step {fact.step} · "
-    late = "; ".join(f"{label} {text}" for label, text in fact.details if label == "last chance")
-    return StepLink(
-        step=fact.step,
-        text=format.plain(f"{place}{fact.text}"),
-        label=fact.kind,
-        aside=late,
-        style="" if fact.step is not None or not fact.details else "candidate",
-    )
+    return StepLink(step=fact.step, text=format.plain(f"{place}{fact.text}"), label=fact.kind)
 
 
 def _candidate(trace: TraceView, step: StepView, shown: Collection[str]) -> Iterator[Item]:
