@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 from msgspec import Struct, structs
@@ -250,19 +250,21 @@ class DiagnoseView(Struct, frozen=True, eq=False, kw_only=True):
         return [*found, self.baseline_line]
 
 
-def _finding_lines(finding: Finding) -> list[str]:
+def _finding_lines(finding: Finding) -> Iterator[str]:
     """A finding with what it rests on."""
     name = class_label(finding.failure, finding.sub)
     kind = finding_kind(finding)
-    return [
-        f"finding: step {finding.step} · {kind} · {name}: {finding.why}",
-        *(
-            f"     {each.role}: {format.cut(format.one_line(each.text), QUOTED)} "
-            f"[{each.place or f'step {each.step}'}]"
-            for each in finding.evidence
-        ),
-    ]
+    yield f"finding: step {finding.step} · {kind} · {name}: {finding.why}"
+    for each in finding.evidence[:EVIDENCE]:
+        quoted = format.cut(format.one_line(each.text), QUOTED)
+        yield f"     {each.role}: {quoted} [{each.place or f'step {each.step}'}]"
+    more = len(finding.evidence) - EVIDENCE
+    if more > 0:
+        yield f"     and {format.number(more)} more (--json has all)"
 
+
+EVIDENCE = 2
+"""So much of what a finding rests on is printed, the rest counted."""
 
 QUOTED = 160
 """Characters of what a finding quotes; `--json` has all of it."""
