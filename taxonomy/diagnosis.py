@@ -58,7 +58,7 @@ def diagnose(
         shape=classify_binned(trusted),
         scores=(*own, *beside),
         findings=found,
-        candidates=known_first(case.reading, gold, candidates(case, found, own, given)),
+        candidates=known_first(case.reading, gold, found, candidates(case, found, own, given)),
         published=broke,
         published_votes=votes[broke] if broke is not None else (),
         published_shape=classify(trusted),

@@ -1,10 +1,11 @@
 """Where the gold of a task is known, it shows where a run that did not pass left it.
 
-The first call that gold does not ask for comes first: one that changed something or was to, with
-its wrong arguments where it has a counterpart in gold, or one that left to a person what gold still
-wanted done. A call that says what the run had proposed to a user before carries out a decision, so
-the proposal is the next candidate. Where gold calls were never made, that is the step which refused
-what they do, or handed it over, else the last at which they could still have come.
+The first call that gold does not ask for shows it: one that changed something or was to, with its
+wrong arguments where it has a counterpart in gold, or one that left to a person what gold still
+wanted done. The decision comes before the action: where a rule finds something wrong in what the
+run said just before the call, that step is first. A proposal of the wrong value to a user is the
+next candidate: it may have been a fair one. Where gold calls were never made, that is the step
+which refused what they do, or handed it over, else the last at which they could still have come.
 
 What is said in the end is no candidate: it differs because something went wrong before.
 """
@@ -16,10 +17,11 @@ from collections.abc import Iterator, Sequence
 
 from replay.effects import words_of
 from replay.trace import Json
+from taxonomy.classes import Attribution, FailureClass
 from taxonomy.evidence.endings import is_hand_over, refusal
 from taxonomy.evidence.reading import Reading, leaves
 from taxonomy.evidence.results import cut
-from taxonomy.findings import Candidate, GoldComparison, GoldDifference, Signal
+from taxonomy.findings import Candidate, Finding, GoldComparison, GoldDifference, Signal
 
 GOLD = "gold"
 """The sign of a difference from gold. It is no feature: it is not weighed against others."""
@@ -27,12 +29,21 @@ GOLD = "gold"
 MOST = 3
 
 
+BEFORE = 3
+"""So many steps before a call a decision may stand that it carries out."""
+
+_DECISIONS = frozenset(FailureClass) - {FailureClass.LOOP, FailureClass.GAVE_UP}
+
+
 def known_first(
-    reading: Reading, gold: GoldComparison | None, others: Sequence[Candidate]
+    reading: Reading,
+    gold: GoldComparison | None,
+    found: Sequence[Finding],
+    others: Sequence[Candidate],
 ) -> tuple[Candidate, ...]:
     """The candidates that gold shows, then the others, three at most; a run that passed has none of
     gold: it passed another way. A step that both name has the signs of both."""
-    shown = {} if gold is None or reading.passed else _by_step(reading, gold)
+    shown = {} if gold is None or reading.passed else _by_step(reading, gold, found)
     also = {each.step: each for each in others}
     known = [
         Candidate(
@@ -49,20 +60,25 @@ def known_first(
     return (*known, *(each for each in others if each.step not in shown))[:MOST]
 
 
-def _by_step(reading: Reading, gold: GoldComparison) -> dict[int, str]:
+def _by_step(reading: Reading, gold: GoldComparison, findings: Sequence[Finding]) -> dict[int, str]:
     """The steps that gold shows, first the one to look at first, each with the difference."""
     found: dict[int, str] = {}
-    for step, why in _signs(reading, gold):
+    for step, why in _signs(reading, gold, findings):
         found.setdefault(step, why)
     return found
 
 
-def _signs(reading: Reading, gold: GoldComparison) -> Iterator[tuple[int, str]]:
+def _signs(
+    reading: Reading, gold: GoldComparison, findings: Sequence[Finding]
+) -> Iterator[tuple[int, str]]:
     missing = [each for each in gold.differences if each.kind == "missing"]
     if all(each.kind == "answer" for each in gold.differences):
         return  # its calls came to what gold has, whatever failed on the way
     wrong = sorted(_wrong_calls(gold, missing), key=lambda each: each[0])
     for step, found in wrong[:1]:
+        decision = _decision(findings, step)
+        if decision is not None:
+            yield decision.step, f"{decision.why}, then {_phrase(found)}"
         yield step, _phrase(found, failed=found in gold.failed)
         proposed = _proposal(reading, step, found)
         if proposed is not None:
@@ -85,6 +101,21 @@ def _wrong_calls(
 
 _SHOWN = 120
 """Characters of a call in a phrase."""
+
+
+def _decision(findings: Sequence[Finding], step: int) -> Finding | None:
+    """The first thing that a rule finds wrong just before a step, by the agent's own doing."""
+    return next(
+        (
+            each
+            for each in findings
+            if step - BEFORE <= each.step < step
+            and not each.is_hint
+            and each.failure in _DECISIONS
+            and each.attribution in (None, Attribution.AGENT)
+        ),
+        None,
+    )
 
 
 def _phrase(found: GoldDifference, *, failed: bool = False) -> str:

@@ -59,6 +59,23 @@ def test_the_proposal_that_told_the_wrong_value_is_next() -> None:
     ]
 
 
+def test_what_a_rule_finds_wrong_just_before_the_call_is_the_decision() -> None:
+    booking = {"id": "1", "created_at": "2024-05-12T09:00:00"}
+    made = (
+        step(call("get_order", booking, id="1")),
+        "It was booked on May 12, 2024, and is within the 24-hour window. Shall I refund it?",
+        heard("Yes."),
+        WRONG,
+        "Done.",
+    )
+    reference = {"actions": [REFUND]}
+    said = diagnose(trace(made, header={"reference": reference}, system="Now: 2024-05-15 15:00"))
+    claim = next(each for each in said.findings if each.step == 1)
+    (first, second, *_) = said.candidates
+    assert (first.step, second.step) == (1, 2)
+    assert first.why == f"{claim.why}, then refund_order · amount: expected 5, was 777"
+
+
 def test_a_value_that_the_user_gave_was_no_proposal_of_the_agent() -> None:
     asked = heard("Refund 777 dollars, please.")
     made = ("Hello.", asked, "I refund 777 dollars. Do you agree?", heard("Yes."), WRONG)
@@ -133,4 +150,5 @@ def test_airline_runs_begin_with_the_first_write_no_gold_action_asks_for(tmp_pat
             for said in [diagnosis(store, each.trace, scores=False)]
         ]
     assert len(first) == 85
+    # of five runs it is the false claim one step before, which a label made by a rule cannot name
     assert sum(labelled == found for labelled, found in first) >= 0.9 * len(first)
