@@ -18,6 +18,7 @@ from arc_tui import importing
 from arc_tui.commands import cli
 from arc_tui.places import fixtures
 from replay.store import encryption
+from replay.trace import Json
 from tests.spoken import command_at, every_command, spoken
 
 NEEDS_TERMINAL = "the app needs a terminal"
@@ -56,7 +57,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(bundled / "prompts", folder / "prompts")
     shutil.copy(bundled / "tools.json", folder / "tools.json")
     (folder / "agent.py").write_text("print('calls no model')\n")
-    tasks = [{"task": task, "actions": []} for task in ("many-wishes", "warranty")]
+    tasks: list[Json] = [{"task": task, "actions": []} for task in ("many-wishes", "warranty")]
     (folder / "gold.jsonl").write_text("\n".join(map(json.dumps, tasks)))
     _commit_prompts(folder)
     (folder / "data").mkdir()

@@ -390,7 +390,7 @@ def _expectations(options: BisectOptions, request: BisectRequest) -> list[Option
         why = f": {options.why}" if options.why else ""
         choices.append(Option(expectation.RULE, f"{options.by}{why}", "without the rule's finding"))
     if options.gold:
-        choices.append(Option(expectation.GOLD, "the source's gold actions"))
+        choices.append(Option(expectation.GOLD, "the gold actions"))
     if not whole and (request.model or options.model) == DEMO:
         choices.append(Option(expectation.JUDGE, "score of 0.5 or more; rule-based"))
     return choices
