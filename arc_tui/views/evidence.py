@@ -43,11 +43,6 @@ def candidate_kind(candidate: Candidate) -> Kind:
     return "guess" if first in POINTERS else "rule"
 
 
-def guesses_last(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """The candidates in their order, those that only their place speaks for behind the others."""
-    return sorted(candidates, key=lambda each: candidate_kind(each) == "guess")
-
-
 def candidate_phrase(candidate: Candidate) -> str:
     """The reason in one phrase, without its kind."""
     if candidate_kind(candidate) == "guess":

@@ -14,7 +14,6 @@ from arc_tui.views.evidence import (
     candidate_phrase,
     candidate_text,
     finding_kind,
-    guesses_last,
     reasons,
 )
 from arc_tui.views.known import KnownLine, known_of
@@ -229,14 +228,13 @@ class DiagnoseView(Struct, frozen=True, eq=False, kw_only=True):
         return f"baseline heuristic: step {self.published} ({votes}); shape {shape}"
 
     def lines(self) -> list[str]:
-        """The view as printed: what is certain, findings, candidates, guesses last."""
+        """The view as printed: what is certain, findings, candidates."""
         found = [each.line for each in self.known]
         for finding in by_strength(self.findings):
             if not finding.is_hint:
                 found += _finding_lines(finding)
         shown = [finding.why for finding in self.findings if not finding.is_hint]
-        for candidate in guesses_last(self.candidates):
-            place = self.candidates.index(candidate) + 1
+        for place, candidate in enumerate(self.candidates, 1):
             text = candidate_text(candidate)
             found.append(f"{place}. step {candidate.step} · {text} · {candidate.accuracy}")
             found += [

@@ -42,13 +42,15 @@ def known_first(
     others: Sequence[Candidate],
 ) -> tuple[Candidate, ...]:
     """The candidates that gold shows, then the others, three at most; a run that passed has none of
-    gold: it passed another way. A step that both name has the signs of both."""
+    gold: it passed another way. A step that both name has the signs of both. Those of gold weigh as
+    much as the heaviest other."""
     shown = {} if gold is None or reading.passed else _by_step(reading, gold, found)
     also = {each.step: each for each in others}
+    most = max([1.0, *(each.weight for each in others)])
     known = [
         Candidate(
             step=step,
-            weight=1.0,
+            weight=most,
             why=why,
             signals=(
                 Signal(name=GOLD, weight=1.0, phrase=why),

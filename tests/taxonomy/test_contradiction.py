@@ -111,7 +111,8 @@ def test_the_time_may_be_told_by_the_user_or_by_a_clock() -> None:
 def test_the_airline_agent_that_takes_a_three_day_old_booking_for_a_fresh_one() -> None:
     said = diagnose(airline("26", "1"))
     first = said.candidates[0]
-    assert (first.step, first.why) == (3, "falsely claims 12 May is within 24 h of 15 May")
+    assert first.step == 3
+    assert first.why.startswith("falsely claims 12 May is within 24 h of 15 May, then call not in")
     (finding,) = [each for each in said.findings if each.rule == contradiction.NAME]
     says, observed, told = finding.evidence
     assert says.text.startswith("Since it was booked on May 12, 2024")

@@ -24,7 +24,7 @@ from arc_tui.cli import (
 )
 from arc_tui.ui import format
 from arc_tui.ui.document import INDENT, LABEL, Document, Fold, HintBlock
-from arc_tui.views.evidence import by_strength, candidate_text, finding_kind, guesses_last
+from arc_tui.views.evidence import by_strength, candidate_text, finding_kind
 from arc_tui.views.trace import TraceView, build_diagnose, build_trace
 from arc_tui.views.tree import TreeRow, indent, limit_depth, visible
 from replay.errors import no_step
@@ -127,7 +127,7 @@ def print_trace(out: Console, view: TraceView) -> None:
     )
     for fact in view.known:
         out.print(Text(format.one_line(fact.line)), soft_wrap=True)
-    for candidate in guesses_last(view.diagnosis.candidates if view.diagnosis else ()):
+    for candidate in view.diagnosis.candidates if view.diagnosis else ():
         out.print(
             Text(f"candidate: step {candidate.step} · {format.one_line(candidate_text(candidate))}")
         )
@@ -286,7 +286,7 @@ def _candidates(view: TraceView) -> list[str]:
         return ["## Evidence", *_others(view), f"No break candidates: {why}."]
     shape = said.shape.value if said.shape else "unknown"
     lines = [f"## Evidence, strongest first; shape {shape}", *_others(view)]
-    for candidate in guesses_last(said.candidates):
+    for candidate in said.candidates:
         lines += _candidate(candidate, said)
     return lines
 
