@@ -65,13 +65,14 @@ def whose(gold: GoldComparison) -> str:
     """Whose gold it is, and whether it was there before the run."""
     if not gold.own:
         return "gold of the source"
-    parts = "" if "actions" in gold.own or not gold.gold else f" ({', '.join(gold.own)})"
     late = {
         True: "hindsight: first seen after the run began",
         False: "first seen before the run",
         None: "unknown if first seen before the run",
     }[gold.hindsight]
-    return f"your gold{parts}, {late}"
+    if "actions" in gold.own or not gold.gold:
+        return f"your gold, {late}"
+    return f"gold of the source; answer: your gold, {late}"
 
 
 SHOWN = 120

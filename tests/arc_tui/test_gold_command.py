@@ -11,9 +11,11 @@ import pytest
 from arc_tui.features.compare.run import build_compare
 from arc_tui.features.compare.view import known_facts
 from arc_tui.places import fixtures
+from arc_tui.views.known import gold_lines
 from arc_tui.views.trace import build_trace
 from replay.errors import ArcError
 from replay.store.rows import trace_rows
+from taxonomy.findings import GoldComparison
 from taxonomy.judgements.diagnoses import undiagnosed
 from taxonomy.judgements.golds import BadGold, keep_gold, kept_gold, read_gold, remove_gold
 from taxonomy.judgements.schema import open_ledger
@@ -190,6 +192,17 @@ def test_gold_goes_along_in_an_export_and_is_judged_by_there(db: Path, tmp_path:
     assert "gold · step 0 · refund_order · amount: expected 5, was 7" in facts(new)
     with open_ledger(db) as old, open_ledger(new) as store:
         assert kept_gold(old) == kept_gold(store)
+
+
+def test_the_summary_says_whose_each_part_is() -> None:
+    late = "hindsight: first seen after the run began"
+    for own, summary in (
+        ((), "gold of the source"),
+        (("actions",), f"your gold, {late}"),
+        (("answer",), f"gold of the source; answer: your gold, {late}"),
+    ):
+        gold = GoldComparison(differences=(), matched=1, gold=1, own=own, hindsight=True)
+        assert gold_lines(gold)[0].fact == f"1 of 1 call made · {summary}"
 
 
 def test_gold_first_seen_after_a_run_began_is_hindsight(tmp_path: Path) -> None:

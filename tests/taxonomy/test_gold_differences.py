@@ -186,6 +186,7 @@ class TestOwnGold:
         answer = found({**source, **own(answer="Oslo")}, step(call("cancel_order", id="2")), "Oslo")
         assert (answer.differences, answer.own) == ((), ("answer",))
         assert found(source, "Rome.").own == ()
+        assert found({**source, **own(plan=["Look"])}, "Rome.").own == (), "no plan is compared"
 
     def test_gold_first_seen_after_the_run_began_is_hindsight(self) -> None:
         began = 1_700_000_000 * 10**9
