@@ -14,6 +14,7 @@ from arc_tui.views.evidence import (
     candidate_phrase,
     candidate_text,
     finding_kind,
+    judge_findings,
     reasons,
 )
 from arc_tui.views.known import KnownLine, known_of
@@ -71,7 +72,7 @@ class TraceView(Struct, frozen=True, eq=False, kw_only=True, dict=True):
 
     `lanes` begin with the best known score; `scored` has a lane for each of the `scorers` alone.
     `called` are the calls of tools: span, step, name of the tool. `known` is what is known for
-    certain, before any rule. `blind`: judgements are left out.
+    certain, before any rule, `judged` what judges suggest. `blind`: judgements are left out.
     """
 
     run: RunRow
@@ -85,6 +86,7 @@ class TraceView(Struct, frozen=True, eq=False, kw_only=True, dict=True):
     blind: bool = False
     called: tuple[tuple[str, int, str], ...] = ()
     known: tuple[KnownLine, ...] = ()
+    judged: tuple[Finding, ...] = ()
 
     @property
     def partial(self) -> bool:
@@ -148,6 +150,7 @@ def _without_steps(store: Store, name: str, *, drawn: bool) -> TraceView:
         diagnosis=said,
         tags=build_tags(store, row.trace),
         known=known_of(said, row.outcome),
+        judged=judge_findings(store, row.trace),
     )
 
 
@@ -194,6 +197,7 @@ def hide_judgements(view: TraceView) -> TraceView:
         scorers=(),
         scored=(),
         known=(),
+        judged=(),
         blind=True,
     )
 

@@ -15,7 +15,6 @@ from msgspec import Struct
 
 from replay import messages
 from replay.messages import content_text
-from replay.store import answers
 from replay.store.handle import Store
 from replay.trace import SourceScore, Trace
 from taxonomy.classes import CLASSES, SUB_LABELS, Attribution, FailureClass
@@ -24,10 +23,7 @@ from taxonomy.findings import Evidence, Finding
 from taxonomy.judge.exhibit import Exhibits, call_text
 from taxonomy.judge.requests import JudgeRequest, Place, Refused, Unasked, sent_to, why_incomplete
 from taxonomy.judge.rubrics import QUOTED, Rubric, closed
-from taxonomy.judgements.suggestions import keep_suggestion
-
-NONE = "none"
-"""What a judge answers where it sees no failure."""
+from taxonomy.judgements.suggestions import NONE, keep_suggestion
 
 LEAST_QUOTED = 6
 """Characters of a quote, blanks left out: what is shorter occurs anywhere."""
@@ -99,16 +95,6 @@ class Classified(Struct, frozen=True, kw_only=True):
     withheld: int = 0
     cut: int = 0
     gold: bool = False
-
-
-class Classification(Struct, frozen=True, kw_only=True):
-    """What is kept of it to be held against people: the class, None where the judge sees no
-    failure or quotes nothing of the run."""
-
-    trace: str
-    by: str
-    failure: FailureClass | None
-    step: int | None
 
 
 def name_of(model: str) -> str:
@@ -288,26 +274,10 @@ def _squeezed(text: str) -> str:
 
 # --- what is kept
 
-_NOTE = "classified "
-
 
 def keep_classified(store: Store, given: Classified, *, approved: bool) -> None:
     """Keep what a judge said of a run, in place of what it said before. What was no answer changes
     nothing."""
     if given.state not in ("suggested", "none", "no quote"):
         return
-    found = given.suggestion
-    with store.writing():
-        keep_suggestion(store, given.trace, given.by, found, approved=approved)
-        said = Classification(
-            trace=given.trace,
-            by=given.by,
-            failure=found.failure if found else None,
-            step=found.step if found else None,
-        )
-        answers.keep(store, f"{_NOTE}{given.by} {given.trace}", said)
-
-
-def classifications(store: Store) -> list[Classification]:
-    """What every judge said of every run, by judge and run."""
-    return answers.found(store, _NOTE, Classification)
+    keep_suggestion(store, given.trace, given.by, given.suggestion, approved=approved)

@@ -205,10 +205,10 @@ class Exhibits:
         """Mode `run`: all of it, texts cut as short as it needs; None where it stays too long."""
         return self._fitting(LONGEST_RUN, gold=False)
 
-    def of_whole(self, most: int = LONGEST_RUN) -> Exhibit:
-        """All of it with its gold, in `most` characters; of a run that is too long even with every
+    def of_whole(self, most: int = LONGEST_RUN, *, gold: bool = True) -> Exhibit:
+        """All of it, with its gold, in `most` characters; of a run that is too long even with every
         text cut short, its first and last steps."""
-        return self._fitting(most, gold=True) or self._ends(most)
+        return self._fitting(most, gold=gold) or self._ends(most, gold=gold)
 
     def _fitting(self, most: int, *, gold: bool) -> Exhibit | None:
         longest = LONGEST
@@ -221,9 +221,9 @@ class Exhibits:
             longest //= 2
         return None
 
-    def _ends(self, most: int) -> Exhibit:
+    def _ends(self, most: int, *, gold: bool) -> Exhibit:
         """The first and the last steps, half of the room each, and what is left out between."""
-        head, turns = self._head(_SHORTEST, gold=True).exhibit(), self.reading.turns
+        head, turns = self._head(_SHORTEST, gold=gold).exhibit(), self.reading.turns
         room = (most - head.size) // 2
         first = self._within(turns, room)
         last = self._within(turns[: len(first) - 1 : -1], room)[::-1]

@@ -147,7 +147,7 @@ def sent_to(
     question: str,
     max_tokens: int = ANSWER_TOKENS,
 ) -> Sent:
-    """A request about what is quoted, the question after it, for an answer in the rubric's shape."""
+    """A request about what is quoted, for an answer in the shape of the rubric."""
     words = f"{fenced(pieces)}\n\n{question}"
     request = Request(
         system=Message(dialect="anthropic", body={"role": "system", "content": rubric.system}),
@@ -285,15 +285,14 @@ def marks(inquiry: JudgeRequest, answer: Mapping[str, Any]) -> tuple[Mark, ...] 
 
 
 def _read(inquiry: JudgeRequest, text: str) -> Iterator[Mark]:
-    match inquiry.rubric.mode:
-        case "step":
-            yield _band(inquiry.places[0].step, msgspec.json.decode(text, type=Band))
-        case "window":
-            yield _items(inquiry.rubric, inquiry.places[0].step, text)
-        case "run":
-            run = msgspec.json.decode(text, type=_Run)
-            yield from (_band(each.step, each) for each in run.scored)
-            yield _band(None, run.overall)
+    if inquiry.rubric.questions:
+        yield _items(inquiry.rubric, inquiry.places[0].step, text)
+    elif inquiry.rubric.mode == "run":
+        run = msgspec.json.decode(text, type=_Run)
+        yield from (_band(each.step, each) for each in run.scored)
+        yield _band(None, run.overall)
+    else:
+        yield _band(inquiry.places[0].step, msgspec.json.decode(text, type=Band))
 
 
 def _band(step: int | None, said: Band) -> Mark:

@@ -276,6 +276,12 @@ class ScoreSet(Struct, frozen=True, kw_only=True):
         goals = f"+goals-{self.goals}" if self.goals else ""
         return f"judge:{self.mode}:{self.model}:{self.rubric}{goals}"
 
+    @property
+    def own(self) -> str:
+        """The name of a user's rubric, "" for those of `arc`."""
+        name = self.rubric.rpartition("-")[0]
+        return name if "." in name else ""
+
 
 def parsed(by: str) -> ScoreSet | None:
     """The set a score's `by` names, None where it is no judge's. A model's name may hold colons."""

@@ -7,17 +7,46 @@ A judge's suggestion is trusted less than a rule's until its classes are approve
 from __future__ import annotations
 
 import msgspec
+from msgspec import Struct
 
+from replay.store import answers
 from replay.store.handle import Store
 from taxonomy.classes import Attribution, FailureClass
 from taxonomy.findings import Evidence, Finding
+
+NONE = "none"
+"""What a judge answers where it sees no failure."""
+
+_NOTE = "classified "
+
+
+class Classification(Struct, frozen=True, kw_only=True):
+    """What a judge said of a run, to be held against people: the class, None where it sees no
+    failure or quotes nothing of the run."""
+
+    trace: str
+    by: str
+    failure: FailureClass | None
+    step: int | None
+
+
+def classifications(store: Store) -> list[Classification]:
+    """What every judge said of every run, by judge and run."""
+    return answers.found(store, _NOTE, Classification)
 
 
 def keep_suggestion(
     store: Store, trace: str, by: str, found: Finding | None, *, approved: bool
 ) -> None:
     """Keep what a judge suggests of a run in place of what it did before; None: nothing."""
+    said = Classification(
+        trace=trace,
+        by=by,
+        failure=found.failure if found else None,
+        step=found.step if found else None,
+    )
     with store.writing() as db:
+        answers.keep(store, f"{_NOTE}{by} {trace}", said)
         db.execute(
             "DELETE FROM suggestion WHERE trace = ? AND source = 'judge' AND by = ?", (trace, by)
         )
