@@ -385,6 +385,7 @@ def test_of_a_passed_run_it_is_not_told_how_it_ended(
     assert "failed" not in prompt(judge.seen[-1])
 
 
+@pytest.mark.slow
 def test_of_a_run_that_is_too_long_both_ends_are_shown_and_it_is_said(
     api: MessagesApi, judge: Judge, db: Path
 ) -> None:
