@@ -21,7 +21,7 @@ from taxonomy.evidence.context_index import Index
 from taxonomy.evidence.reading import Act, Reading, Turn
 from taxonomy.evidence.value_origins import values
 from taxonomy.goals import Goal
-from taxonomy.metrics.gold import answer_of, gold_of
+from taxonomy.metrics.gold import answer_of, gold_of, plan_of
 
 LONGEST = 8_000
 """Characters of one text that are shown; what is longer loses its middle, and says so."""
@@ -327,6 +327,8 @@ def gold_text(trace: Trace) -> str | None:
         lines += ["says at its end one of:", *(f"- {each}" for each in wanted.answers)]
     if wanted is not None and wanted.said:
         lines += ["says each of:", *(f"- {each}" for each in wanted.said)]
+    if plan := plan_of(reference):
+        lines += ["plan:", *(f"- {each}" for each in plan)]
     return "\n".join(lines) or None
 
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from arc_tui.experiments.models import ModelPool
 from arc_tui.experiments.request import ExperimentRequest
-from arc_tui.features.judge.run import named_judge
+from arc_tui.features.judge.run import load_with_gold, named_judge
 from arc_tui.ui import format
 from arc_tui.views.runs import chosen
 from arc_tui.views.scores import stands
@@ -130,7 +130,7 @@ def estimate_classify(store: Store, request: ClassifyRequest) -> Estimate:
         return NO_CALLS
     with ModelPool(store) as models:
         model = named_judge(request, models)
-        asked = (_request(store, read.load(store, key), model) for key in request.traces)
+        asked = (_request(store, load_with_gold(store, key), model) for key in request.traces)
         return estimate_cost(asked, model, 1, fresh=request.no_cache)
 
 
@@ -149,7 +149,7 @@ def run_classify(
     yield work.view()
     waiting = iter(request.traces)
     while keys := list(islice(waiting, AT_ONCE)):  # a run is long: few at a time
-        for _ in work.classify([read.load(store, key) for key in keys]):
+        for _ in work.classify([load_with_gold(store, key) for key in keys]):
             yield work.view()
     yield work.view()
 
@@ -249,7 +249,7 @@ def _by_rule(store: Store, request: ClassifyRequest) -> Generator[ClassifyView]:
     """The rules in the place of a judge: their first finding of each run. Nothing is kept."""
     rows: list[Classified] = []
     for key in request.traces:
-        trace = read.load(store, key)
+        trace = load_with_gold(store, key)
         findings = diagnose(trace, read.scores(store, key)).findings
         first = min((each for each in findings if not each.is_hint), key=_step, default=None)
         rows.append(

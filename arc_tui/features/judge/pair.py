@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from arc_tui.experiments.models import NOTHING_SPENT, ModelPool, Spending
 from arc_tui.experiments.request import ExperimentRequest
-from arc_tui.features.judge.run import named_judge
+from arc_tui.features.judge.run import load_with_gold, named_judge
 from arc_tui.ui import format
 from replay.errors import ArcError, RequestRefused
 from replay.locked.estimate import NO_CALLS, Estimate
@@ -129,7 +129,7 @@ def run_pairs(store: Store, request: PairRequest, models: ModelPool) -> Generato
 
 
 def _sides(store: Store, pair: tuple[str, str]) -> tuple[Side, Side]:
-    a, b = (Side(read.load(store, key), read.scores(store, key)) for key in pair)
+    a, b = (Side(load_with_gold(store, key), read.scores(store, key)) for key in pair)
     return a, b
 
 

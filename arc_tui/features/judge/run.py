@@ -25,6 +25,7 @@ from taxonomy.judge import requests, scores
 from taxonomy.judge.requests import JudgeRequest, Unasked, judge_requests
 from taxonomy.judge.rubrics import RUBRICS, Mode, Rubric
 from taxonomy.judge.scores import Judged, estimate_cost, judged
+from taxonomy.judgements.golds import with_own_gold
 
 
 class ScoringRequest(ExperimentRequest, frozen=True, kw_only=True):
@@ -59,7 +60,7 @@ def run_scoring(store: Store, request: ScoringRequest, models: ModelPool) -> Gen
         return
     model = named_judge(request, models)
     for key in traces:
-        work = _Work(request, read.load(store, key), seen, model, models)
+        work = _Work(request, load_with_gold(store, key), seen, model, models)
         yield from _by_model(store, request, work, model)
 
 
@@ -73,10 +74,15 @@ def estimate_scoring(store: Store, request: ScoringRequest) -> Estimate:
             each
             for name in request.traces
             for each in _requests(
-                store, request, model, read.load(store, trace_row(store, name).trace)
+                store, request, model, load_with_gold(store, trace_row(store, name).trace)
             )
         ]
         return estimate_cost(pending, model, request.samples, fresh=request.no_cache)
+
+
+def load_with_gold(store: Store, key: str) -> Trace:
+    """A trace with the gold that its user wrote, where there is some."""
+    return with_own_gold(store, read.load(store, key))
 
 
 def named_judge(request: ExperimentRequest, models: ModelPool) -> Cached:
@@ -106,7 +112,7 @@ def _goals(request: ScoringRequest, trace: Trace) -> tuple[Goal, ...]:
 
 
 def _by_rule(store: Store, request: ScoringRequest, seen: Seen | None, key: str) -> ScoresView:
-    work = _Work(request, read.load(store, key), seen)
+    work = _Work(request, load_with_gold(store, key), seen)
     work.notices = (scores.NOTICE,)
     work.given = list(scores.rule_judged(work.trace, work.mode))
     work.keep(store, "rule")
