@@ -95,8 +95,9 @@ class TraceView(Struct, frozen=True, eq=False, kw_only=True, dict=True):
 
     @property
     def opens_at(self) -> int:
-        """The step that is shown first: the first candidate, else the start."""
-        return self.marked[0] if self.marked else 0
+        """The step that is shown first: the first candidate, else a judge's, else the start."""
+        suggested = (found.step for found in self.judged)
+        return self.marked[0] if self.marked else next(suggested, 0)
 
     @cached_property
     def marked(self) -> tuple[int, ...]:

@@ -89,9 +89,8 @@ class ClassifyState(ExperimentState, frozen=True, eq=False, kw_only=True):
             return ("Estimating.",)
         if self.phase == "idle":
             return (self._estimate_sentence,)
-        found = (
-            f"{self.view.count('suggested')} of {format.count(self.view.total, 'run')} classified"
-        )
+        runs = format.count(len(self.request.traces), "run")
+        found = f"{self.view.count('suggested')} of {runs} classified"
         stopped = "Stopped. Completed calls are saved. " if self.phase == "stopped" else ""
         classes = classes_line(self.view)
         return (f"{stopped}{found}.", *((classes,) if classes else ()))
