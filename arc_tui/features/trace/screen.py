@@ -196,8 +196,8 @@ class TraceScreen(Watching):
     # --- what is read
 
     def on_trace_screen_loaded(self, event: Loaded) -> None:
-        """A run with a candidate, or a suggestion, opens at the first of them, the reasons in front;
-        of a long one the rest follows."""
+        """A run with a candidate, or a suggestion, opens at the first, the reasons in front; of a
+        long one the rest follows."""
         self._show(event.view)
         opens_at = self.view.opens_at if self._at is None else self._at
         self.tab = WHY if self.view.marked or self.view.judged else RESPONSE
