@@ -69,7 +69,7 @@ def class_gates(
 
 
 def _gate(by: str, pairs: Sequence[tuple[Labelled, Classification]], now_ns: int) -> ClassGate:
-    named = [_named(run, said) for run, said in pairs]
+    named = [_class_pair(run, said) for run, said in pairs]
     agreement = kappa(named)
     placed = [
         said.step in run.classes_at
@@ -104,7 +104,7 @@ def _gate(by: str, pairs: Sequence[tuple[Labelled, Classification]], now_ns: int
     )
 
 
-def _named(run: Labelled, said: Classification) -> tuple[str, str]:
+def _class_pair(run: Labelled, said: Classification) -> tuple[str, str]:
     """(what people call the run, what the judge calls it); of several classes the judge's own."""
     classes = run.classes or frozenset()
     if said.failure in classes:
@@ -130,12 +130,12 @@ def keep_gate(store: Store, verdict: ClassGate) -> None:
 
 def kept_gate(store: Store, by: str) -> ClassGate | None:
     """The last verdict on a judge's classes, expired or not; None without one."""
-    return next((each for each in _kept(store, by) if each.by == by), None)
+    return next((each for each in _read_gates(store, by) if each.by == by), None)
 
 
 def settle_gates(store: Store, now_ns: int) -> None:
     """Let verdicts that have expired take their effect back."""
-    for each in _kept(store):
+    for each in _read_gates(store):
         if each.applied and not each.stands(now_ns):
             _apply(store, each, now_ns)
 
@@ -148,7 +148,7 @@ def _apply(store: Store, verdict: ClassGate, now_ns: int) -> None:
         answers.keep(store, f"{_NOTE}{verdict.by}", structs.replace(verdict, applied=stands))
 
 
-def _kept(store: Store, by: str = "") -> list[ClassGate]:
+def _read_gates(store: Store, by: str = "") -> list[ClassGate]:
     return answers.found(store, f"{_NOTE}{by}", ClassGate)
 
 

@@ -22,7 +22,7 @@ from taxonomy.evidence.reading import Turn
 from taxonomy.findings import Evidence, Finding
 from taxonomy.judge.exhibit import Exhibits, call_text
 from taxonomy.judge.requests import JudgeRequest, Place, Refused, Unasked, sent_to, why_incomplete
-from taxonomy.judge.rubrics import QUOTED, Rubric, closed
+from taxonomy.judge.rubrics import QUOTED, Rubric, closed_object
 from taxonomy.judgements.suggestions import NONE, keep_suggestion
 
 LEAST_QUOTED = 6
@@ -34,7 +34,7 @@ ANSWER_TOKENS = 400
 """About what an answer takes."""
 
 _NAMES = [each.value for each in FailureClass]
-_SHAPE = closed(
+_SHAPE = closed_object(
     **{"class": {"type": "string", "enum": [*_NAMES, NONE]}},
     sub_label={"type": "string"},
     step={"type": "integer"},
@@ -42,7 +42,7 @@ _SHAPE = closed(
     reason={"type": "string"},
     citations={
         "type": "array",
-        "items": closed(step={"type": "integer"}, quote={"type": "string"}),
+        "items": closed_object(step={"type": "integer"}, quote={"type": "string"}),
     },
 )
 
@@ -142,8 +142,8 @@ def read_answer(
     trace: Trace, by: str, asked: JudgeRequest, answer: Mapping[str, Any]
 ) -> Classified:
     """What a message of the Messages API says of the run it was asked about."""
-    known = described(trace, by, asked)
-    found = _parsed(asked, answer)
+    known = before_answer(trace, by, asked)
+    found = _decode(asked, answer)
     if isinstance(found, Refused):
         return msgspec.structs.replace(known, state="refused", reason=found.why)
     reason = " ".join(found.reason.split())
@@ -176,7 +176,7 @@ def read_answer(
     return msgspec.structs.replace(known, state="suggested", suggestion=suggestion)
 
 
-def described(trace: Trace, by: str, asked: JudgeRequest | Unasked) -> Classified:
+def before_answer(trace: Trace, by: str, asked: JudgeRequest | Unasked) -> Classified:
     """What is known of a run before the judge has answered: it is missing, or not asked for."""
     if isinstance(asked, Unasked):
         return Classified(trace=trace.id, by=by, state="unasked", reason=asked.why)
@@ -194,7 +194,7 @@ def described(trace: Trace, by: str, asked: JudgeRequest | Unasked) -> Classifie
     )
 
 
-def _parsed(asked: JudgeRequest, answer: Mapping[str, Any]) -> _Answer | Refused:
+def _decode(asked: JudgeRequest, answer: Mapping[str, Any]) -> _Answer | Refused:
     incomplete = why_incomplete(answer)
     if incomplete is not None:
         return incomplete
@@ -230,7 +230,7 @@ class _Quotes:
 
     def problem(self, given: _Citation) -> str | None:
         """Why a citation does not count, None where it does."""
-        wanted = _squeezed(given.quote)
+        wanted = _squeeze(given.quote)
         shown = " ".join(given.quote.split())
         shown = shown if len(shown) <= LONGEST_SUB_LABEL else f"{shown[:LONGEST_SUB_LABEL]}…"
         if given.step not in self._turns:
@@ -251,7 +251,7 @@ class _Quotes:
 
     def _at(self, step: int) -> list[str]:
         if step not in self._texts:
-            self._texts[step] = [_squeezed(text) for text in _texts(self._turns[step])]
+            self._texts[step] = [_squeeze(text) for text in _texts(self._turns[step])]
         return self._texts[step]
 
 
@@ -268,7 +268,7 @@ def _texts(turn: Turn) -> Iterator[str]:
             yield messages.observed(act.span.observation).text
 
 
-def _squeezed(text: str) -> str:
+def _squeeze(text: str) -> str:
     return "".join(text.split())
 
 

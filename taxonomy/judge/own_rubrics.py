@@ -35,7 +35,7 @@ from msgspec import Struct
 from replay.errors import ArcError
 from replay.store import answers
 from replay.store.handle import Store
-from taxonomy.judge.rubrics import BAND, ITEM, RUBRICS, Mode, Question, Rubric, closed
+from taxonomy.judge.rubrics import BAND, ITEM, RUBRICS, Mode, Question, Rubric, closed_object
 
 MOST_ITEMS = 20
 """Items of a rubric: an answer has to have room for all."""
@@ -98,7 +98,7 @@ class OwnRubric(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             number=1,
             own=f"{self.name}.{kind}",
             words="\n".join(filter(None, [base, about, answer])),
-            shape=closed(**{each.key: ITEM for each in questions}),
+            shape=closed_object(**{each.key: ITEM for each in questions}),
             questions=questions,
         )
 

@@ -21,7 +21,7 @@ from replay.store.handle import Store
 from replay.trace import SourceScore, Trace
 from taxonomy.judge.exhibit import LONGEST_RUN, Exhibit, Exhibits, Piece, gold_text
 from taxonomy.judge.requests import JudgeRequest, Place, Refused, sent_to, why_incomplete
-from taxonomy.judge.rubrics import QUOTED, Rubric, closed
+from taxonomy.judge.rubrics import QUOTED, Rubric, closed_object
 
 ANSWER_TOKENS = 200
 """About what an answer takes."""
@@ -35,7 +35,7 @@ RUBRIC = Rubric(
     words="You compare two runs of an agent on the same task and say which did it better: which"
     " reached more of what was asked, with correct facts and no harm done. `better` is first,"
     " second, or equal where neither is clearly better.",
-    shape=closed(
+    shape=closed_object(
         better={"type": "string", "enum": ["first", "second", "equal"]},
         reason={"type": "string"},
         first_steps=_STEPS,
@@ -118,12 +118,12 @@ def pair_requests(a: Side, b: Side, model: str) -> tuple[JudgeRequest, JudgeRequ
             f" '{a.trace.header.task}' and '{b.trace.header.task}'",
             "Try: arc ls, for two runs of one task",
         )
-    shown = {side.trace.id: _shown(side) for side in (a, b)}
+    shown = {side.trace.id: _show(side) for side in (a, b)}
     gold = gold_text(a.trace) or gold_text(b.trace)
     return _in_order(a, b, shown, gold, model), _in_order(b, a, shown, gold, model)
 
 
-def _shown(side: Side) -> Exhibit:
+def _show(side: Side) -> Exhibit:
     return Exhibits(side.trace, scores=side.scores).of_whole(LONGEST_RUN // 2, gold=False)
 
 
@@ -172,7 +172,7 @@ def read_order(
     a: Trace, b: Trace, first: Literal["A", "B"], answer: Mapping[str, Any]
 ) -> OrderAnswer:
     """What a message of the Messages API says of a pair in one order."""
-    found = _parsed(answer)
+    found = _decode(answer)
     if isinstance(found, Refused):
         return no_answer(first, found.why)
     own, other = found.first_steps, found.second_steps
@@ -199,7 +199,7 @@ def no_answer(first: Literal["A", "B"], why: str, *, missing: bool = False) -> O
     return OrderAnswer(first=first, better=None, reason=why, missing=missing)
 
 
-def _parsed(answer: Mapping[str, Any]) -> _Answer | Refused:
+def _decode(answer: Mapping[str, Any]) -> _Answer | Refused:
     incomplete = why_incomplete(answer)
     if incomplete is not None:
         return incomplete

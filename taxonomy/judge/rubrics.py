@@ -88,7 +88,7 @@ def band_word(score: float) -> str:
     return next((word for end, word in ends if score < end), "achieved")
 
 
-def closed(**fields: Any) -> dict[str, Any]:
+def closed_object(**fields: Any) -> dict[str, Any]:
     """A JSON Schema object with exactly these fields."""
     return {
         "type": "object",
@@ -102,8 +102,8 @@ _CITES = {
     "rationale": {"type": "string"},
     "steps": {"type": "array", "items": {"type": "integer"}},
 }
-BAND = closed(score={"type": "number"}, **_CITES)
-ITEM = closed(verdict={"type": "string", "enum": ["yes", "no", "not applicable"]}, **_CITES)
+BAND = closed_object(score={"type": "number"}, **_CITES)
+ITEM = closed_object(verdict={"type": "string", "enum": ["yes", "no", "not applicable"]}, **_CITES)
 
 QUESTIONS = (
     Question(
@@ -156,7 +156,7 @@ RUBRICS: dict[Mode, Rubric] = {
         " on, what its calls returned, and the next action; where the task has gold, also what a"
         " correct run calls and says: another way to the same end is not wrong. Answer each"
         " question with yes, no, or not applicable.",
-        shape=closed(**{each.key: ITEM for each in QUESTIONS}),
+        shape=closed_object(**{each.key: ITEM for each in QUESTIONS}),
         questions=QUESTIONS,
     ),
     "run": Rubric(
@@ -164,10 +164,10 @@ RUBRICS: dict[Mode, Rubric] = {
         number=1,
         words="You score a whole run of an agent: every step by what it contributed to the task,"
         f" and the run overall.\n{BANDS_ASKED}",
-        shape=closed(
+        shape=closed_object(
             scored={
                 "type": "array",
-                "items": closed(step={"type": "integer"}, **BAND["properties"]),
+                "items": closed_object(step={"type": "integer"}, **BAND["properties"]),
             },
             overall=BAND,
         ),

@@ -29,8 +29,8 @@ from taxonomy.findings import Finding
 from taxonomy.judge.classify import (
     Classified,
     State,
+    before_answer,
     classify_request,
-    described,
     keep_classified,
     name_of,
     read_answer,
@@ -96,7 +96,7 @@ def runs_to_classify(
 
     `tagged`: those of the query that people tagged or marked clean. Raises BadQuery.
     """
-    named = _named(store, words) if words and not tagged else None
+    named = _find_runs(store, words) if words and not tagged else None
     if named is not None:
         return named
     without = held_out_note(store, shown=with_held_out).hidden
@@ -113,7 +113,7 @@ def runs_to_classify(
     )
 
 
-def _named(store: Store, words: Sequence[str]) -> tuple[str, ...] | None:
+def _find_runs(store: Store, words: Sequence[str]) -> tuple[str, ...] | None:
     """The runs of these names, None where one of them names none."""
     try:
         return tuple(dict.fromkeys(trace_row(store, word).trace for word in words))
@@ -179,7 +179,7 @@ class _Work:
             self._agents |= dict.fromkeys(name for name in models if name)
             asked = _request(self._store, trace, self._model)
             if isinstance(asked, Unasked):
-                self._rows.append(described(trace, self._by, asked))
+                self._rows.append(before_answer(trace, self._by, asked))
                 yield
             else:
                 about.append((trace, asked))
@@ -216,7 +216,7 @@ def _read(by: str, trace: Trace, asked: JudgeRequest, outcome: Outcome) -> Class
         case Answered():
             return read_answer(trace, by, asked, outcome.body)
         case RequestRefused():
-            found = described(trace, by, asked)
+            found = before_answer(trace, by, asked)
             return Classified(
                 trace=found.trace,
                 by=by,
@@ -224,7 +224,7 @@ def _read(by: str, trace: Trace, asked: JudgeRequest, outcome: Outcome) -> Class
                 reason=f"the request was declined: {outcome.message}",
             )
         case OfflineMiss():
-            return described(trace, by, asked)
+            return before_answer(trace, by, asked)
 
 
 def _shown_notices(rows: Sequence[Classified]) -> Iterator[str]:

@@ -181,7 +181,7 @@ def _one_question(classify: bool, tagged: bool, pair: bool, of_steps: Sequence[s
         raise click.UsageError(f"{of_steps[0]} is about steps: it does not go with {question}")
 
 
-def _estimated(given: _Options, estimate: Callable[[], Estimate]) -> bool:
+def _is_only_estimate(given: _Options, estimate: Callable[[], Estimate]) -> bool:
     """Say what would be asked where that is wanted, or before a live call; is that all?"""
     return show_estimate(
         estimate,
@@ -196,7 +196,7 @@ def _estimated(given: _Options, estimate: Callable[[], Estimate]) -> bool:
 
 
 def _score(store: Store, request: ScoringRequest, given: _Options) -> int:
-    if _estimated(given, lambda: estimate_scoring(store, request)):
+    if _is_only_estimate(given, lambda: estimate_scoring(store, request)):
         return 0
     views: dict[str, ScoresView] = {}
     found = views_of(run_scoring, store, request)
@@ -261,7 +261,7 @@ def _classify(
         live=given.live,
         limits=given.limits,
     )
-    if _estimated(given, lambda: estimate_classify(store, request)):
+    if _is_only_estimate(given, lambda: estimate_classify(store, request)):
         return 0
     found = views_of(run_classify, store, request)
     view = _last_view(found, "Classifying run", given, print_classified)
@@ -295,7 +295,7 @@ def _pair(store: Store, names: tuple[str, ...], given: _Options) -> int:
         live=given.live,
         limits=given.limits,
     )
-    if _estimated(given, lambda: estimate_pairs(store, request)):
+    if _is_only_estimate(given, lambda: estimate_pairs(store, request)):
         return 0
     found = views_of(run_pairs, store, request)
     view = _last_view(found, "Judging pair", given, print_pairs)

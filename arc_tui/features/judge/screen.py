@@ -252,9 +252,11 @@ class ClassifyScreen(ExperimentScreen[ClassifyState]):
     def request_changed(self) -> None:
         self.state = ClassifyState(request=self.request, named=self._named)
         request = self.request
-        self.read(lambda store: build_estimate(store, request), self._estimated, group="estimate")
+        self.read(
+            lambda store: build_estimate(store, request), self._show_estimate, group="estimate"
+        )
 
-    def _estimated(self, estimate: ClassifyEstimate) -> None:
+    def _show_estimate(self, estimate: ClassifyEstimate) -> None:
         self.change(phase="idle", estimate=estimate, trouble=None)
 
     def action_run(self) -> None:
