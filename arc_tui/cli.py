@@ -34,7 +34,7 @@ from replay.errors import ArcError, BadEdit, CannotTell, ModelRefused, OfflineMi
 from replay.store import encryption
 from replay.store.backup import copied
 from replay.store.edits import combined_edit
-from replay.store.handle import Store, mask_with
+from replay.store.handle import Store, mask_with, now_ns
 from replay.store.rows import trace_rows
 from taxonomy.held_out import HeldOutNote
 from taxonomy.judgements.diagnoses import undiagnosed
@@ -339,6 +339,10 @@ def open_judged(db: Path | None) -> Store:
     """
     with ExitStack() as undo:
         store = undo.enter_context(open_store(db))
+        if not store.read_only:
+            from taxonomy.calibration.class_gate import settle_gates
+
+            settle_gates(store, now_ns())
         waiting = len(undiagnosed(store))
         if waiting and store.read_only:
             older = f"{count(waiting, 'trace')} not analysed, or by older rules"

@@ -141,7 +141,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "failures": "arc_tui.features.failures.command:pareto",
         "stats": "arc_tui.features.stats.command:stats",
         "cost": "arc_tui.features.cost.command:cost",
-        "judge": "arc_tui.features.judge:score",
+        "judge": "arc_tui.features.judge.command:score",
         "calibrate": "arc_tui.features.calibration.command:calibrate",
         "gold": "arc_tui.commands:GOLD",
     },

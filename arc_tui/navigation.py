@@ -130,6 +130,14 @@ class OpenEditTest(Message):
 
 
 @dataclass
+class OpenClassify(Message):
+    """A judge's classes of these traces; `label` says what they are."""
+
+    label: str
+    traces: tuple[str, ...]
+
+
+@dataclass
 class OpenQueue(Message):
     """A run of the review queue; `in_place` of the screen in front, which shows one already."""
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from arc_tui.navigation import (
         OpenBisect,
         OpenBisectSteps,
+        OpenClassify,
         OpenCompare,
         OpenCost,
         OpenEditTest,
@@ -203,6 +204,11 @@ class Navigation(App[None]):
         from arc_tui.features.probes.screen import ProbeScreen
 
         self.push_screen(ProbeScreen(self.path, event.trace, event.step))
+
+    def on_open_classify(self, event: OpenClassify) -> None:
+        from arc_tui.features.judge.screen import ClassifyScreen
+
+        self.push_screen(ClassifyScreen(self.path, event.label, event.traces))
 
     def on_open_edit_test(self, event: OpenEditTest) -> None:
         from arc_tui.features.edit_test.screen import EditTestScreen

@@ -19,6 +19,7 @@ from tests.messages_api import Body, message, text
 
 _MARK = re.compile(r"Lines that begin with (\S+) are ours")
 _ORDER = re.compile(r"give (?:it|every step) (?:a|the) score (?:of )?(\d(?:\.\d+)?)", re.I)
+_CLASS = re.compile(r"the class is (\w+)", re.I)
 _STEP = re.compile(r"(?:next action: )?step (\d+)(?: by .*)?")
 _CALL = re.compile(r"^calls (\w+) with (\{.*\})$", re.M)
 _NUMBER = re.compile(r"\d+")
@@ -79,12 +80,70 @@ def _outside(said: str) -> str:
 def _answer(wanted: dict[str, Any], said: str, mood: float) -> Body:
     ordered = _ORDER.search(_outside(said))
     pieces = quoted(said)
+    if "citations" in wanted:
+        return _classified(pieces, _CLASS.search(_outside(said)))
+    if "better" in wanted:
+        return _compared(pieces)
     if "scored" in wanted:
         return _run(pieces, mood)
     if "score" in wanted:
         band = _band(pieces, mood)
         return {**band, "score": float(ordered[1])} if ordered else band
     return _window(pieces, mood)
+
+
+def _classified(pieces: Sequence[Quoted], ordered: re.Match[str] | None) -> Body:
+    """The first step with an invented number, and the line of its call; else no failure."""
+    known = [piece for piece in pieces if not piece.label.startswith("gold")]
+    for at, piece in enumerate(known):
+        found = _STEP.fullmatch(piece.label)
+        made_up = _made_up(piece, known[:at]) if found is not None else []
+        if found is not None and made_up:
+            line = next(line for line in piece.text.splitlines() if made_up[0] in line)
+            return classified(
+                int(found[1]),
+                line,
+                failure=ordered[1] if ordered else "bad args",
+                reason=f"{made_up[0]} is not found in the context.",
+            )
+    return classified(0, "", failure="none", reason="All values are found in the context.")
+
+
+def classified(step: int, *quotes: str, **beside: Any) -> Body:
+    """An answer to the question of the class."""
+    return {
+        "class": beside.pop("failure", "bad args"),
+        "sub_label": "",
+        "step": step,
+        "attribution": "agent",
+        "reason": "The amount is invented.",
+        "citations": [{"step": step, "quote": quote} for quote in quotes if quote],
+        **beside,
+    }
+
+
+def _compared(pieces: Sequence[Quoted]) -> Body:
+    """Better is the run with fewer invented numbers."""
+    count = {"first": 0, "second": 0}
+    last = dict.fromkeys(count, 0)
+    for name in count:
+        own = [
+            Quoted(piece.label.partition(" · ")[2], piece.text)
+            for piece in pieces
+            if piece.label.startswith(f"{name} run")
+        ]
+        for at, piece in enumerate(own):
+            found = _STEP.fullmatch(piece.label)
+            if found is not None:
+                count[name] += bool(_made_up(piece, own[:at]))
+                last[name] = int(found[1])
+    better = min(count, key=lambda name: count[name])
+    return {
+        "better": "equal" if count["first"] == count["second"] else better,
+        "reason": f"{count['first']} and {count['second']} values are invented.",
+        "first_steps": [last["first"]],
+        "second_steps": [last["second"]],
+    }
 
 
 def _cites(step: int, why: str) -> Body:

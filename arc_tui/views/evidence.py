@@ -2,7 +2,8 @@
 
 The kinds, strongest first: `gold` (the calls that the task's gold has), `check` (what the check of
 the outcome printed), `score` (a clear failure by people, judges or the source), `rule` (a rule read
-it off the trace) and `guess` (only the place or the size of the step points there).
+it off the trace), `judge` (a judge suggests it and quotes the trace) and `guess` (only the place or
+the size of the step points there).
 """
 
 from __future__ import annotations
@@ -10,20 +11,45 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from replay.store.handle import Store, now_ns
 from taxonomy.classes import Attribution
 from taxonomy.findings import Candidate, Finding, Signal
+from taxonomy.judgements import suggestions
 from taxonomy.localiser.features import POINTERS
 
-Kind: TypeAlias = Literal["gold", "check", "score", "rule", "guess"]
+Kind: TypeAlias = Literal["gold", "check", "score", "rule", "judge", "guess"]
 
-STRENGTH: tuple[Kind, ...] = ("gold", "check", "score", "rule", "guess")
+STRENGTH: tuple[Kind, ...] = ("gold", "check", "score", "rule", "judge", "guess")
 """Strongest first."""
+
+
+JUDGE = "judge "
+"""How the name of a judge's finding begins."""
+
+
+def judge_findings(store: Store, trace: str, step: int | None = None) -> tuple[Finding, ...]:
+    """What judges suggest of a run, or of one step, each named with how its classes stand."""
+    found = suggestions.judge_findings(store, trace, step)
+    if not found:
+        return ()
+    from arc_tui.views.scores import stands
+    from taxonomy.calibration.class_gate import class_trust
+
+    now = now_ns()
+
+    def name(by: str) -> str:
+        model = by.removeprefix("judge:classify:").rpartition(":")[0]
+        return f"{JUDGE}{model} · {stands(class_trust(store, by, now))}"
+
+    return tuple(structs.replace(each, rule=name(each.rule)) for each in found)
 
 
 def finding_kind(finding: Finding) -> Kind:
     """What a finding rests on."""
+    if finding.rule.startswith(JUDGE):
+        return "judge"
     return "check" if finding.attribution is Attribution.GRADER else "rule"
 
 

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct, convert, structs
 
 from arc_tui.ui import format
+from arc_tui.views.evidence import judge_findings
 from arc_tui.views.media import described, without_bytes
 from arc_tui.views.probe_offers import WhyProbes
 from arc_tui.views.scores import Scorer, scorers
@@ -178,7 +179,7 @@ def build_step(
     """The step of that number. Raises NotFound for the trace, IndexError for the step.
 
     A screen that holds the trace gives its `rows` and what is `said` of it; they are read where
-    `rows` is None. `blind` leaves out the scores.
+    `rows` is None. `blind` leaves out scores and what judges suggest.
     """
     if rows is None:
         rows, said = step_rows(store, trace), diagnosis(store, trace)
@@ -191,7 +192,7 @@ def build_step(
         raise no_step(index, len(rows))
     step, earlier = loaded[index], loaded.get(before if before is not None else -1)
     shown = _with_standings(store, _view(trace, row, step, earlier, said))
-    return shown if blind else _with_scores(store, shown)
+    return shown if blind else _with_judgements(store, shown)
 
 
 def _view(
@@ -243,14 +244,15 @@ def _standing(store: Store, seen: Seen) -> LatencyRank | None:
     return found if found.spans >= COMPARED else None
 
 
-def _with_scores(store: Store, view: StepView) -> StepView:
-    """The view with everyone's scores of the step."""
+def _with_judgements(store: Store, view: StepView) -> StepView:
+    """The view with everyone's scores of the step, and what judges suggest of it."""
     now, step = now_ns(), view.row.step
     trusted = trusted_scores(store, view.trace, now, step)
     every = all_scores(store, view.trace, step)
     by = {(score.source, score.by): score for score in every}
     return structs.replace(
         view,
+        findings=(*view.findings, *judge_findings(store, view.trace, step)),
         score=most_trusted(trusted).get(step, next(iter(trusted), None)),
         scores=tuple(
             Scored(who=who, score=by[who.source, who.by])

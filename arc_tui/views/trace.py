@@ -14,6 +14,7 @@ from arc_tui.views.evidence import (
     candidate_phrase,
     candidate_text,
     finding_kind,
+    judge_findings,
     reasons,
 )
 from arc_tui.views.known import KnownLine, known_of
@@ -71,7 +72,7 @@ class TraceView(Struct, frozen=True, eq=False, kw_only=True, dict=True):
 
     `lanes` begin with the best known score; `scored` has a lane for each of the `scorers` alone.
     `called` are the calls of tools: span, step, name of the tool. `known` is what is known for
-    certain, before any rule. `blind`: judgements are left out.
+    certain, before any rule, `judged` what judges suggest. `blind`: judgements are left out.
     """
 
     run: RunRow
@@ -85,6 +86,7 @@ class TraceView(Struct, frozen=True, eq=False, kw_only=True, dict=True):
     blind: bool = False
     called: tuple[tuple[str, int, str], ...] = ()
     known: tuple[KnownLine, ...] = ()
+    judged: tuple[Finding, ...] = ()
 
     @property
     def partial(self) -> bool:
@@ -93,8 +95,9 @@ class TraceView(Struct, frozen=True, eq=False, kw_only=True, dict=True):
 
     @property
     def opens_at(self) -> int:
-        """The step that is shown first: the first candidate, else the start."""
-        return self.marked[0] if self.marked else 0
+        """The step that is shown first: the first candidate, else a judge's, else the start."""
+        suggested = (found.step for found in self.judged)
+        return self.marked[0] if self.marked else next(suggested, 0)
 
     @cached_property
     def marked(self) -> tuple[int, ...]:
@@ -148,6 +151,7 @@ def _without_steps(store: Store, name: str, *, drawn: bool) -> TraceView:
         diagnosis=said,
         tags=build_tags(store, row.trace),
         known=known_of(said, row.outcome),
+        judged=judge_findings(store, row.trace),
     )
 
 
@@ -194,6 +198,7 @@ def hide_judgements(view: TraceView) -> TraceView:
         scorers=(),
         scored=(),
         known=(),
+        judged=(),
         blind=True,
     )
 

@@ -280,11 +280,15 @@ class Cached:
             yield from ((place, outcome) for place in places[key])
 
     def stored(self, sent: Sent, sample: int) -> bool:
-        """Is this request answered already?"""
-        found = answers.get(self._store, sent.key(sample), self.server) is not None
+        """Is this request answered already? One that is not is said to be lacking."""
+        found = self.holds(sent, sample)
         if not found:
             self._lack()
         return found
+
+    def holds(self, sent: Sent, sample: int) -> bool:
+        """Is this request answered already?"""
+        return answers.get(self._store, sent.key(sample), self.server) is not None
 
     def stop(self) -> None:
         """Cancel what is in flight; whoever waits for it gets Stopped. From any thread."""

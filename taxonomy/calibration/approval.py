@@ -39,7 +39,7 @@ BAND_EDGES = (0.25, 0.55, 0.85)
 
 NO_CATEGORY = "all"
 
-BY_ITEM = "mode window is approved by rubric item"
+BY_ITEM = "rubric items are approved one by one"
 
 _ITEMS_COUNT = "judge:window:"
 
@@ -129,7 +129,16 @@ def gate(by: str, pairs: Iterable[Pair], checked_ns: int = 0) -> JudgeApproval:
 
 def counts_by_item(by: str) -> bool:
     """Is it a judge's set whose scores are shares of rubric items?"""
+    if is_own(by):
+        return by.startswith("judge:") and ".items-" in by.rpartition(":")[2]
     return by.startswith(_ITEMS_COUNT)
+
+
+def is_own(by: str) -> bool:
+    """Is it a set under a rubric that a user wrote? It may measure something else than how good a
+    step is, so it never stands for the score of a step."""
+    version = by.rpartition(":")[2]
+    return ".items-" in version or ".bands-" in version
 
 
 def _of_category(category: str, own: Sequence[Pair]) -> CategoryGate:
@@ -247,7 +256,9 @@ def item_answers(runs: Iterable[Labelled], by: str) -> dict[str, list[Answers]]:
             if step is not None and step in answered:
                 for item, held in said.items():
                     found[item].append(Answers(held, answered[step].get(item)))
-    return {name: found[name] for name in item_names() if _answered(found[name])}
+    known = item_names()
+    names = (*known, *sorted(set(found) - set(known)))  # items of users' rubrics have their own
+    return {name: found[name] for name in names if _answered(found[name])}
 
 
 def _answered(answers: Iterable[Answers]) -> bool:
@@ -427,7 +438,7 @@ def trusted_scores(
     """The scores of a trace, or of one step, that screens and measures rest on, by step; their
     values alone where what was answered to each of their `items` is not wanted."""
     sets = judge_sets(store, trace)
-    passed = [by for by in sets if _passed(store, by, trace, now_ns)]
+    passed = [by for by in sets if not is_own(by) and _passed(store, by, trace, now_ns)]
     chosen = max(passed, key=lambda by: (sets[by], by), default=None)
     by_item = chosen is not None and counts_by_item(chosen)
     scores = all_scores(store, trace, step, items=items or by_item)

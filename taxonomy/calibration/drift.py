@@ -135,9 +135,10 @@ def people_given(placed: Iterable[PlacedLabel]) -> Given:
 
 
 def drifts(sets: Sequence[JudgeSet], people: Given) -> Iterator[Drift]:
-    """Every two sets of one mode, by mode, the latest pairs last."""
+    """Every two sets of one mode, and one rubric where a user wrote it, the latest pairs last."""
     for before, after in combinations(sets, 2):
-        if before.identity.mode == after.identity.mode:
+        one, other = before.identity, after.identity
+        if (one.mode, one.own) == (other.mode, other.own):
             yield drift(before, after, people)
 
 
@@ -182,7 +183,8 @@ def _against(given: Given, people: Given, places: Sequence[Place]) -> AgainstPeo
 
 
 def _item_drifts(before: Given, after: Given, people: Given) -> Iterator[ItemDrift]:
-    for name in item_names():
+    answered = {name for items in before.items.values() for name in items}
+    for name in (*item_names(), *sorted(answered - set(item_names()))):
         both = [
             at
             for at in sorted(before.items.keys() & after.items.keys())

@@ -6,6 +6,7 @@ the judge or of the rules.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
@@ -468,10 +469,14 @@ def item_names() -> tuple[str, ...]:
 
 def item_named(word: str) -> str | None:
     """The item of that name (`arguments grounded`, `arguments_grounded`) or of that key in a
-    judge's answer (`state_reverified`); None: there is none."""
+    judge's answer (`state_reverified`), or of a user's rubric; None: there is none."""
     from taxonomy.judge.rubrics import QUESTIONS
 
     keys = {question.key.replace("_", " "): question.name for question in QUESTIONS}
     plain = {name.replace("-", " "): name for name in item_names()}
     wanted = " ".join(word.replace("_", " ").replace("-", " ").lower().split())
-    return (keys | plain).get(wanted)
+    return (keys | plain).get(wanted) or (word if OWN_ITEM.fullmatch(word) else None)
+
+
+OWN_ITEM = re.compile(r"[A-Za-z][\w-]*: \S.*")
+"""An item of a rubric that a user wrote: `refunds: amount confirmed`."""

@@ -170,7 +170,9 @@ def class_tables(runs: Sequence[Labelled]) -> Iterator[ClassTable]:
     said = [run for run in runs if run.classes is not None]
     placed = [run for run in said if run.classes_at]
     sources: dict[Source, None] = {"rule": None}
-    sources |= dict.fromkeys(each.source for run in said for each in run.suggested)
+    sources |= dict.fromkeys(
+        each.source for run in said for each in run.suggested if each.source != "judge"
+    )  # judges are told apart by name: `taxonomy.calibration.class_gate`
     for source in sources:
         if said:
             yield _class_table(source, "run", said, _per_run)

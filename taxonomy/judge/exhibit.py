@@ -15,11 +15,13 @@ import msgspec
 from msgspec import Struct
 
 from replay import digests, messages
+from replay.action import Action
 from replay.trace import SourceScore, Trace
 from taxonomy.evidence.context_index import Index
 from taxonomy.evidence.reading import Act, Reading, Turn
 from taxonomy.evidence.value_origins import values
 from taxonomy.goals import Goal
+from taxonomy.metrics.gold import answer_of, gold_of, plan_of
 
 LONGEST = 8_000
 """Characters of one text that are shown; what is longer loses its middle, and says so."""
@@ -28,13 +30,21 @@ LONGEST = 8_000
 class Exhibit(Struct, frozen=True, kw_only=True):
     """What is shown, and the steps that may be cited.
 
-    `withheld` counts what told of the outcome, `cut` the texts too long to be shown whole.
+    `withheld` counts what told of the outcome, `cut` the texts too long to be shown whole;
+    `left_out` are the first and the last of the steps that are not shown at all, None where all
+    are.
     """
 
     pieces: tuple[Piece, ...]
     steps: frozenset[int]
     withheld: int
     cut: int
+    left_out: tuple[int, int] | None = None
+
+    @property
+    def size(self) -> int:
+        """The characters of its texts."""
+        return sum(len(piece.text) for piece in self.pieces)
 
 
 class JudgeInput:
@@ -51,10 +61,15 @@ class JudgeInput:
         """Words that are not the agent's."""
         self._add(label, text, self._blind.harness)
 
+    def gold(self, text: str | None) -> None:
+        """What a correct run does, where that is known: nothing of it tells of this one."""
+        if text:
+            self._add("gold: what a correct run of the task does", text, str)
+
     def output(self, turn: Turn, before: str = "") -> None:
         """What a step said and called."""
         speaker = f" by {named(turn.ask.agent)}" if turn.ask.agent else ""
-        calls = [f"calls {act.name} with {_arguments(act)}" for act in turn.acts]
+        calls = list(map(call_text, turn.acts))
         said = "\n".join(part for part in (turn.said, *calls) if part)
         self._add(f"{before}step {turn.index}{speaker}", said or "(nothing)", self._blind.agent)
         self._steps.add(turn.index)
@@ -101,6 +116,11 @@ class JudgeInput:
 def _without_middle(text: str, half: int) -> str:
     """The ends of a text, which say most of it."""
     return f"{text[:half]}\n[… {len(text) - 2 * half} characters left out …]\n{text[-half:]}"
+
+
+def call_text(act: Act) -> str:
+    """A call as a judge is shown it."""
+    return f"calls {act.name} with {_arguments(act)}"
 
 
 def _arguments(act: Act) -> str:
@@ -156,6 +176,7 @@ class Exhibits:
         sheet = self._sheet()
         if goal is not None:
             sheet.harness("sub-goal", goal.text)
+        sheet.gold(gold_text(self._trace))
         sheet.offers(turn)
         for heard in (*turn.heard, *turn.overheard):
             sheet.harness(f"seen before: {named(heard.role)} message", heard.text)
@@ -182,23 +203,73 @@ class Exhibits:
 
     def of_run(self) -> Exhibit | None:
         """Mode `run`: all of it, texts cut as short as it needs; None where it stays too long."""
+        return self._fitting(LONGEST_RUN, gold=False)
+
+    def of_whole(self, most: int = LONGEST_RUN, *, gold: bool = True) -> Exhibit:
+        """All of it, with its gold, in `most` characters; of a run that is too long even with every
+        text cut short, its first and last steps."""
+        return self._fitting(most, gold=gold) or self._ends(most, gold=gold)
+
+    def _fitting(self, most: int, *, gold: bool) -> Exhibit | None:
         longest = LONGEST
         while longest >= _SHORTEST:
-            found = self._whole(longest)
-            if sum(len(piece.text) for piece in found.pieces) <= LONGEST_RUN:
+            sheet = self._head(longest, gold=gold)
+            self._show(sheet, self.reading.turns)
+            found = sheet.exhibit()
+            if found.size <= most:
                 return found
             longest //= 2
         return None
 
-    def _whole(self, longest: int) -> Exhibit:
+    def _ends(self, most: int, *, gold: bool) -> Exhibit:
+        """The first and the last steps, half of the room each, and what is left out between."""
+        head, turns = self._head(_SHORTEST, gold=gold).exhibit(), self.reading.turns
+        room = (most - head.size) // 2
+        first = self._within(turns, room)
+        last = self._within(turns[: len(first) - 1 : -1], room)[::-1]
+        between = turns[len(first) : len(turns) - len(last)]
+        parts = [head, *first, *last]
+        gap = (between[0].index, between[-1].index) if between else None
+        said = [Piece(f"steps {gap[0]} to {gap[1]} are not shown: too long", "")] if gap else []
+        return Exhibit(
+            pieces=(
+                *(piece for part in (head, *first) for piece in part.pieces),
+                *said,
+                *(piece for part in last for piece in part.pieces),
+            ),
+            steps=frozenset(step for part in parts for step in part.steps),
+            withheld=sum(part.withheld for part in parts),
+            cut=sum(part.cut for part in parts),
+            left_out=gap,
+        )
+
+    def _within(self, turns: Sequence[Turn], room: int) -> list[Exhibit]:
+        """As many of the turns as there is room for, in their order; at least one."""
+        found: list[Exhibit] = []
+        for turn in turns:
+            sheet = self._sheet(_SHORTEST)
+            self._show(sheet, [turn], seen=found)
+            shown = sheet.exhibit()
+            room -= shown.size
+            if room < 0 and found:
+                break
+            found.append(shown)
+        return found
+
+    def _head(self, longest: int, *, gold: bool) -> JudgeInput:
         sheet = self._sheet(longest)
-        turns = self.reading.turns
         if self.goals:
             sheet.harness("goals", "\n".join(f"- {goal.text}" for goal in self.goals))
+        if gold:
+            sheet.gold(gold_text(self._trace))
+        return sheet
+
+    def _show(self, sheet: JudgeInput, turns: Sequence[Turn], seen: Sequence[Exhibit] = ()) -> None:
+        """All that stands at some steps; a system prompt where it is new."""
         systems: set[int] = set()
         for turn in turns:
             system = turn.ask.request.system
-            if system is not None and id(system) not in systems:
+            if system is not None and id(system) not in systems and not seen:
                 systems.add(id(system))
                 sheet.harness(f"system prompt from step {turn.index}", messages.text(system))
             for heard in turn.heard:
@@ -209,7 +280,6 @@ class Exhibits:
                 sheet.output(turn)
             for act in turn.acts:
                 sheet.result(act)
-        return sheet.exhibit()
 
     def _sheet(self, longest: int = LONGEST) -> JudgeInput:
         return JudgeInput(Blind(self._trace, self._scores), longest)
@@ -241,6 +311,25 @@ class Exhibits:
                 rests_on.setdefault(act.span.id, act)
             else:
                 yield f"{origin.place}, where {named(value.path)} stands", origin.text
+
+
+def gold_text(trace: Trace) -> str | None:
+    """What a correct run of the task calls and says, None where neither its source nor its user
+    says."""
+    reference = trace.header.reference or {}
+    gold, wanted = gold_of(reference), answer_of(reference)
+    lines: list[str] = []
+    if gold is not None:
+        order = "in this order" if gold.own and gold.order == "sequence" else "in any order"
+        lines.append(f"calls, {order}:" if gold.calls else "calls nothing that changes anything")
+        lines += [f"- {Action(calls=(call,)).phrase}" for call in gold.calls]
+    if wanted is not None and wanted.answers:
+        lines += ["says at its end one of:", *(f"- {each}" for each in wanted.answers)]
+    if wanted is not None and wanted.said:
+        lines += ["says each of:", *(f"- {each}" for each in wanted.said)]
+    if plan := plan_of(reference):
+        lines += ["plan:", *(f"- {each}" for each in plan)]
+    return "\n".join(lines) or None
 
 
 class _Around(NamedTuple):

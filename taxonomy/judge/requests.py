@@ -23,7 +23,7 @@ from replay.messages import content_text
 from replay.trace import Message, Request, SourceScore, Trace, extend
 from taxonomy.evidence.reading import Turn
 from taxonomy.goals import Goal
-from taxonomy.judge.exhibit import Exhibit, Exhibits, SubGoal, fenced
+from taxonomy.judge.exhibit import Exhibit, Exhibits, Piece, SubGoal, fenced
 from taxonomy.judge.rubrics import Rubric
 
 ANSWER_TOKENS = 4096
@@ -31,6 +31,10 @@ ANSWER_TOKENS = 4096
 
 ANSWER_TOKENS_A_STEP = 150
 """What each step adds to it where the answer is about all of them."""
+
+_BAND_TOKENS = 80
+_ITEM_TOKENS = 60
+"""About what a score, and a verdict on an item, take."""
 
 
 class Place(NamedTuple):
@@ -41,12 +45,14 @@ class Place(NamedTuple):
 
 
 class JudgeRequest(Struct, frozen=True, eq=False, kw_only=True):
-    """A request about `places`: one step, or every step of a run."""
+    """A request about `places`: one step, or every step of a run. `answer_tokens` is about what an
+    answer takes."""
 
     rubric: Rubric
     places: tuple[Place, ...]
     exhibit: Exhibit
     sent: Sent
+    answer_tokens: int
     goal: SubGoal | None = None
 
 
@@ -107,6 +113,7 @@ def _of_step(exhibits: Exhibits, turn: Turn, rubric: Rubric, model: str) -> Judg
         places=(Place(turn.index, turn.ask.id),),
         exhibit=shown,
         sent=_sent(rubric, model, shown, f"step {turn.index}", ANSWER_TOKENS),
+        answer_tokens=_ITEM_TOKENS * len(rubric.questions) or _BAND_TOKENS,
         goal=goal,
     )
 
@@ -125,11 +132,23 @@ def _of_run(
         places=places,
         exhibit=shown,
         sent=_sent(rubric, model, shown, what, room),
+        answer_tokens=_BAND_TOKENS * len(places),
     )
 
 
 def _sent(rubric: Rubric, model: str, shown: Exhibit, what: str, max_tokens: int) -> Sent:
-    words = f"{fenced(shown.pieces)}\n\nNow judge {what} by the rubric."
+    return sent_to(model, rubric, shown.pieces, f"Now judge {what} by the rubric.", max_tokens)
+
+
+def sent_to(
+    model: str,
+    rubric: Rubric,
+    pieces: Sequence[Piece],
+    question: str,
+    max_tokens: int = ANSWER_TOKENS,
+) -> Sent:
+    """A request about what is quoted, for an answer in the shape of the rubric."""
+    words = f"{fenced(pieces)}\n\n{question}"
     request = Request(
         system=Message(dialect="anthropic", body={"role": "system", "content": rubric.system}),
         params={
@@ -246,11 +265,17 @@ _ENDS = {
 }
 
 
+def why_incomplete(answer: Mapping[str, Any]) -> Refused | None:
+    """Why a message of the Messages API is no whole answer, None where it is one."""
+    ended = _ENDS.get(str(answer.get("stop_reason")))
+    return None if ended is None else Refused(ended)
+
+
 def marks(inquiry: JudgeRequest, answer: Mapping[str, Any]) -> tuple[Mark, ...] | Refused:
     """What a message of the Messages API says in answer to an inquiry."""
-    ended = _ENDS.get(str(answer.get("stop_reason")))
-    if ended is not None:
-        return Refused(ended)
+    incomplete = why_incomplete(answer)
+    if incomplete is not None:
+        return incomplete
     try:
         found = tuple(_read(inquiry, content_text(answer.get("content"))))
     except msgspec.DecodeError as error:
@@ -260,15 +285,14 @@ def marks(inquiry: JudgeRequest, answer: Mapping[str, Any]) -> tuple[Mark, ...] 
 
 
 def _read(inquiry: JudgeRequest, text: str) -> Iterator[Mark]:
-    match inquiry.rubric.mode:
-        case "step":
-            yield _band(inquiry.places[0].step, msgspec.json.decode(text, type=Band))
-        case "window":
-            yield _items(inquiry.rubric, inquiry.places[0].step, text)
-        case "run":
-            run = msgspec.json.decode(text, type=_Run)
-            yield from (_band(each.step, each) for each in run.scored)
-            yield _band(None, run.overall)
+    if inquiry.rubric.questions:
+        yield _items(inquiry.rubric, inquiry.places[0].step, text)
+    elif inquiry.rubric.mode == "run":
+        run = msgspec.json.decode(text, type=_Run)
+        yield from (_band(each.step, each) for each in run.scored)
+        yield _band(None, run.overall)
+    else:
+        yield _band(inquiry.places[0].step, msgspec.json.decode(text, type=Band))
 
 
 def _band(step: int | None, said: Band) -> Mark:

@@ -14,6 +14,7 @@ from typing import get_args
 
 from msgspec import Struct
 
+from replay.convert import Sent
 from replay.errors import OfflineMiss, RequestRefused
 from replay.locked.estimate import Estimate
 from replay.models.cached import Answered, Ask, Cached, Outcome
@@ -41,8 +42,6 @@ from taxonomy.rules.rule import RuleContext
 from taxonomy.step_scores import BY, rule_scores
 
 CHARACTERS_PER_TOKEN = 4
-_ANSWER_TOKENS: dict[Mode, int] = {"step": 80, "window": 300, "run": 80}
-"""About what an answer takes; in mode `run`, a step of it."""
 
 
 class Judged(Struct, frozen=True, kw_only=True):
@@ -76,9 +75,10 @@ class Judged(Struct, frozen=True, kw_only=True):
 
 
 def judged(
-    asked: Iterable[JudgeRequest | Unasked], model: Cached, samples: int
+    asked: Iterable[JudgeRequest | Unasked], model: Cached, samples: int, *, fresh: bool = False
 ) -> Generator[Judged, None, None]:
-    """Ask each inquiry `samples` times; yields what is said as its last sample is in.
+    """Ask each inquiry `samples` times, as `answers_each`; yields what is said as its last sample
+    is in.
 
     Stored answers come first and cost nothing. Raises ModelRefused where the model declines
     altogether, Stopped after `stop`; what was answered by then is stored.
@@ -89,38 +89,63 @@ def judged(
             yield Judged(step=each.step, span=each.span, unasked=each.why)
         else:
             inquiries.append(each)
-    for _, said in judged_each(inquiries, model, samples):
+    for _, said in judged_each(inquiries, model, samples, fresh=fresh):
         yield said
 
 
 def judged_each(
-    inquiries: Sequence[JudgeRequest], model: Cached, samples: int
+    inquiries: Sequence[JudgeRequest], model: Cached, samples: int, *, fresh: bool = False
 ) -> Generator[tuple[int, Judged], None, None]:
     """The same, each with the place of its inquiry: several may be about one step."""
-    asks = [Ask(inquiry.sent, sample) for inquiry in inquiries for sample in range(samples)]
+    with closing(answers_each(inquiries, model, samples, fresh=fresh)) as given:
+        for which, outcomes in given:
+            yield from ((which, said) for said in _read_samples(inquiries[which], outcomes))
+
+
+def answers_each(
+    inquiries: Sequence[JudgeRequest], model: Cached, samples: int = 1, *, fresh: bool = False
+) -> Generator[tuple[int, list[Outcome]], None, None]:
+    """What each inquiry's samples come to, with its place, as its last one is in.
+
+    The latest stored answers are used; `fresh` asks for new ones beside those.
+    """
+    asks = [
+        (which, Ask(inquiry.sent, sample))
+        for which, inquiry in enumerate(inquiries)
+        for sample in sample_range(inquiry.sent, model, samples, fresh=fresh)
+    ]
     came: dict[int, dict[int, Outcome]] = {}
-    with closing(model.answers(asks)) as answers:
+    with closing(model.answers([ask for _, ask in asks])) as answers:
         for place, outcome in answers:
-            which, sample = divmod(place, samples)
-            came.setdefault(which, {})[sample] = outcome
+            which, ask = asks[place]
+            came.setdefault(which, {})[ask.sample] = outcome
             if len(came[which]) == samples:
-                outcomes = [given for _, given in sorted(came.pop(which).items())]
-                yield from ((which, said) for said in _read_samples(inquiries[which], outcomes))
+                yield which, [given for _, given in sorted(came.pop(which).items())]
 
 
-def estimate_cost(asked: Iterable[JudgeRequest | Unasked], model: Cached, samples: int) -> Estimate:
+def sample_range(sent: Sent, model: Cached, samples: int, *, fresh: bool = False) -> range:
+    """Which samples of a request are meant: the latest stored ones, or, `fresh`, those after."""
+    stored = 0
+    while model.holds(sent, stored):
+        stored += 1
+    first = stored if fresh else max(stored - samples, 0)
+    return range(first, first + samples)
+
+
+def estimate_cost(
+    asked: Iterable[JudgeRequest | Unasked], model: Cached, samples: int, *, fresh: bool = False
+) -> Estimate:
     """What `judged` with the same arguments would ask, and about what for. Asks nothing."""
-    open_: dict[str, JudgeRequest] = {}
+    usages: list[Usage] = []
     keys: set[str] = set()
     for each in asked:
         if isinstance(each, Unasked):
             continue
-        for sample in range(samples):
+        for sample in sample_range(each.sent, model, samples, fresh=fresh):
             key = each.sent.key(sample)
             if key not in keys and not model.stored(each.sent, sample):
-                open_[key] = each
+                usages.append(_usage(each))
             keys.add(key)
-    usages = [_usage(inquiry) for inquiry in open_.values()]
     costs = [price(usage, model.name) for usage in usages]
     usd = [cost.usd for cost in costs if cost is not None]
     return Estimate(
@@ -134,11 +159,9 @@ def estimate_cost(asked: Iterable[JudgeRequest | Unasked], model: Cached, sample
 
 
 def _usage(inquiry: JudgeRequest) -> Usage:
-    mode = inquiry.rubric.mode
-    steps = len(inquiry.places) if mode == "run" else 1
     return Usage(
         input_tokens=size(inquiry) // CHARACTERS_PER_TOKEN + 1,
-        output_tokens=_ANSWER_TOKENS[mode] * steps,
+        output_tokens=inquiry.answer_tokens,
     )
 
 
@@ -252,6 +275,12 @@ class ScoreSet(Struct, frozen=True, kw_only=True):
         """`judge:<mode>:<model>:<rubric version>`, the goals' version joined to the rubric's."""
         goals = f"+goals-{self.goals}" if self.goals else ""
         return f"judge:{self.mode}:{self.model}:{self.rubric}{goals}"
+
+    @property
+    def own(self) -> str:
+        """The name of a user's rubric, "" for those of `arc`."""
+        name = self.rubric.rpartition("-")[0]
+        return name if "." in name else ""
 
 
 def parsed(by: str) -> ScoreSet | None:

@@ -198,6 +198,7 @@ class SuggestionRow(Row, frozen=True, kw_only=True, tag="suggestion"):
     source: Literal["human", "judge", "file", "import"]
     confidence: Number | None
     evidence: Raw
+    approved: Flag = 0
 
 
 class GoldRow(Row, frozen=True, kw_only=True, tag="gold"):

@@ -36,7 +36,8 @@ def keep(
         db.execute("DELETE FROM suggestion WHERE trace = ? AND source = 'rule'", (key,))
         db.execute("DELETE FROM score WHERE trace = ? AND source IN ('rule', 'import')", (key,))
         db.executemany(
-            "INSERT INTO suggestion VALUES (?,?,?,?,?,?,?,?,?,'rule',?,?)",
+            "INSERT INTO suggestion (trace, place, span, step, class, sub, fault, why, by, source,"
+            " confidence, evidence) VALUES (?,?,?,?,?,?,?,?,?,'rule',?,?)",
             [
                 (
                     key,

@@ -14,7 +14,11 @@ from replay.store.schema import Migrations
 
 TAG_TRUST = "CASE source WHEN 'human' THEN 0 WHEN 'judge' THEN 1 ELSE 2 END"
 
-SUGGESTION_TRUST = "CASE source WHEN 'judge' THEN 3 ELSE 4 END"
+SUGGESTION_TRUST = "CASE WHEN source <> 'judge' THEN 4 WHEN approved THEN 3 ELSE 5 END"
+"""A judge is trusted less than the rules until its classes are approved, then more."""
+
+_TRUST_OF_ANY_JUDGE = "CASE source WHEN 'judge' THEN 3 ELSE 4 END"
+"""The same in databases before there was an approval of classes."""
 
 NOT_A_HINT = "(confidence IS NULL OR confidence >= 0.5)"
 """Below that a suggestion is a hint, and counts nowhere."""
@@ -93,14 +97,14 @@ CREATE INDEX suggestion_class ON suggestion(class)
 """
 """`said` of a diagnosis is what a plain word is looked for in, made as that of a trace is."""
 
-FAILURES = f"""
+_FAILURES = f"""
 CREATE VIEW failures AS
 WITH said AS (
   SELECT trace, span, step, class, sub, fault, source, by, note AS why, 1 AS accepted,
     {TAG_TRUST} AS trust
   FROM tag
   UNION ALL
-  SELECT trace, span, step, class, sub, fault, source, by, why, 0, {SUGGESTION_TRUST}
+  SELECT trace, span, step, class, sub, fault, source, by, why, 0, %s
   FROM suggestion
   WHERE {NOT_A_HINT})
 SELECT p.trace, p.run, p.task, p.trial, p.variant, p.models, p.outcome,
@@ -119,11 +123,13 @@ SELECT r.*, d.shape, d.why, d.why_step, d.warnings
 FROM trace_summary r LEFT JOIN diagnosis d ON d.trace = r.trace
 """
 
-INDICES = f"""
+_FIRST = f"""
 CREATE INDEX suggestion_first ON suggestion(
-  trace, {SUGGESTION_TRUST}, step, class, sub, fault, source, confidence
-) WHERE {NOT_A_HINT};
+  trace, %s, step, class, sub, fault, source, confidence%s
+) WHERE {NOT_A_HINT}
+"""
 
+INDICES = """
 CREATE INDEX trace_recordings ON trace(run, complete, steps);
 
 CREATE INDEX diagnosis_warned ON diagnosis(trace) WHERE warnings <> '[]';
@@ -201,7 +207,8 @@ def open_ledger(path: Path | str, *, before: bool = False) -> Store:
 
 @migrations("0001_judgements")
 def _judgements(db: sqlite3.Connection) -> None:
-    for part in (TABLES, FAILURES, RUNS, INDICES, ORDERS, CALLS):
+    first = _FIRST % (_TRUST_OF_ANY_JUDGE, "")
+    for part in (TABLES, _FAILURES % _TRUST_OF_ANY_JUDGE, RUNS, first, INDICES, ORDERS, CALLS):
         for statement in part.split(";\n\n"):
             db.execute(statement)
 
@@ -221,3 +228,12 @@ def _gold(db: sqlite3.Connection) -> None:
         "CREATE TABLE gold (task TEXT PRIMARY KEY, body TEXT NOT NULL, digest TEXT NOT NULL,"
         " name TEXT NOT NULL, first_seen_ns INTEGER NOT NULL) STRICT"
     )
+
+
+@migrations("0004_approved_classes")
+def _approved_classes(db: sqlite3.Connection) -> None:
+    db.execute("DROP VIEW failures")
+    db.execute("DROP INDEX suggestion_first")
+    db.execute("ALTER TABLE suggestion ADD COLUMN approved INTEGER NOT NULL DEFAULT 0")
+    db.execute(_FAILURES % SUGGESTION_TRUST)
+    db.execute(_FIRST % (SUGGESTION_TRUST, ", approved"))

@@ -369,7 +369,7 @@ class TestJudges:
         text = run(calibrate, "--db", db, "--labels", labels).stdout
         assert "rubric items" in text
         assert f"{self.WINDOW}, arguments grounded: not approved: 4 of at least 5" in text
-        assert "mode window is approved by rubric item" in text
+        assert "rubric items are approved one by one" in text
 
     def test_labels_of_a_rule_decide_no_trust(self, db: Path, tmp_path: Path) -> None:
         self.judge(db, self.OLD, *PEOPLE)

@@ -31,6 +31,7 @@ SCREENS = {
     "steps": ("runs.open", "trace.bisect_steps", "steps.detector_next"),
     "probe": ("runs.open", "trace.probes"),
     "try": ("runs.failures", "failures.try"),
+    "classify": ("runs.failures", "failures.classify"),
 }
 """How each is reached by keys; its own keys' ids begin with its name."""
 

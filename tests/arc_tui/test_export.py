@@ -68,7 +68,8 @@ def add_the_rest(store: Store) -> None:
     keep_scores(store, trace, [judged])
     with store.writing() as db:
         db.execute(
-            "INSERT INTO suggestion VALUES (?, 0, 'x', 1, 'loop', NULL, 'agent', 'again', 'm',"
+            "INSERT INTO suggestion (trace, place, span, step, class, sub, fault, why, by, source,"
+            " confidence, evidence) VALUES (?, 0, 'x', 1, 'loop', NULL, 'agent', 'again', 'm',"
             " 'judge', 0.5, '[]')",
             (trace,),
         )

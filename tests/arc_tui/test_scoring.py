@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from arc_tui.experiments.request import views_of
-from arc_tui.features.judge import ScoringRequest, run_scoring, score
+from arc_tui.features.judge.command import score
+from arc_tui.features.judge.run import ScoringRequest, run_scoring
 from replay.budget import Limits
 from replay.errors import ModelRefused, NotFound, OfflineMiss
 from replay.store.handle import Store

@@ -19,7 +19,7 @@ from msgspec import structs
 from replay.errors import RequestRefused
 from replay.models.cached import Cached
 from replay.store.handle import Store
-from replay.trace import OtherSpan, SourceScore, ToolCall, Trace
+from replay.trace import Json, OtherSpan, SourceScore, ToolCall, Trace
 from taxonomy.findings import Item
 from taxonomy.goals import Goal
 from taxonomy.judge import scores
@@ -177,6 +177,19 @@ def test_a_run_is_scored_step_by_step_and_as_a_whole_in_one_answer(
     assert api.asked == 1
 
 
+def test_gold_is_given_to_a_window_and_to_no_other_mode() -> None:
+    gold: dict[str, Json] = {
+        "actions": [{"name": "refund_order", "kwargs": {"amount": 2500}}],
+        "outputs": ["two days"],
+    }
+    run = structs.replace(RUN, header=structs.replace(RUN.header, reference=gold))
+    for each in prompts(run, "window"):
+        assert "gold: what a correct run of the task does" in each
+        assert "refund_order" in each.split("gold: what")[1].split("[[")[0]
+        assert "two days" in each
+    assert not any("two days" in each for mode in ("step", "run") for each in prompts(run, mode))
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_the_api_takes_every_request_as_it_is(mode: Mode) -> None:
     for each in judge_requests(RUN, RUBRICS[mode], MODEL):
@@ -268,7 +281,7 @@ def test_the_outcome_is_never_shown_wherever_it_stands(mode: Mode) -> None:
             "variant": PLANTED,
             "path": f"/runs/{PLANTED}.json",
             "labels": {"verdict": PLANTED},
-            "reference": {"answer": PLANTED, "actions": [{"name": PLANTED}]},
+            "reference": {"reward": PLANTED, "check": {"output": PLANTED}},
         },
         extra={"reward": PLANTED, "verifier": {"output": PLANTED}},
     )

@@ -65,6 +65,7 @@ from taxonomy.calibration.approval import (
     JudgeApproval,
     Trust,
 )
+from taxonomy.calibration.class_gate import LEAST_RUNS, ClassGate
 from taxonomy.calibration.disagreement import SHARE, Disagreement
 from taxonomy.calibration.labels import Unusable
 from taxonomy.calibration.noise import Cell, noise_table
@@ -280,6 +281,10 @@ POSITIVE_ITEM = (
     "TPR, TNR: of people's yes, and of their no, the share where the source agrees; undecided"
     " answers are excluded; a source that always says yes agrees as often as `labelled yes`"
 )
+CLASS_GATE = (
+    f"a judge's classes are approved where κ is {LEAST_KAPPA:.2f} or more, its interval over"
+    f" {OVER_KAPPA:.2f}, on {LEAST_RUNS} labelled runs or more; until then a rule's count first"
+)
 ITEM_GATE = (
     f"an item of a judge is approved where κ is {LEAST_KAPPA:.2f} or more, its interval over"
     f" {OVER_KAPPA:.2f}, on {LEAST_EACH} labels or more of yes and of no"
@@ -289,6 +294,9 @@ ITEM_GATE = (
 def part_tables(part: Part) -> Iterator[Table]:
     """Every table that the labels of one kind give."""
     yield from tables(part.figures)
+    by_people = part.figures.made_by == "people"
+    for gate in part.class_gates:
+        yield classes_table(gate, by_people=by_people)
     if part.taken_for is not None:
         title = "labels (down) and findings of the rules (across), by run"
         yield confusion_table(title, part.taken_for, (SEVERAL_CELLS,))
@@ -297,8 +305,38 @@ def part_tables(part: Part) -> Iterator[Table]:
     for each in part.scatters:
         yield confusion_table(f"people's bands (down) and those of {each.by} (across)", each.bands)
     if part.items:
-        by_people = part.figures.made_by == "people"
         yield item_table(part.items, part.item_gates if by_people else ())
+
+
+def classes_table(found: ClassGate, *, by_people: bool) -> Table:
+    """A row a class that people or the judge name, and whether its suggestions are approved."""
+    rows = tuple(
+        (
+            each.name,
+            str(each.tp + each.fn),
+            str(each.tp + each.fp),
+            counted(each.precision),
+            counted(each.recall),
+            estimate(each.kappa),
+        )
+        for each in found.rows
+        if each.f1.n
+    )
+    agreed = f"agreement {counted(found.agreed)}, κ {estimate(found.kappa)}"
+    step = f"decisive step: {counted(found.step)} at a step that people tagged"
+    return Table(
+        title=f"classes by {found.by}: {format.count(found.agreed.n, 'labelled run')}",
+        columns=("", "labelled", "found", "precision", "recall (TPR)", "κ"),
+        rows=rows,
+        notes=(agreed, step, *((CLASS_GATE, class_gate_line(found)) if by_people else (NO_TRUST,))),
+    )
+
+
+def class_gate_line(gate: ClassGate) -> str:
+    """Whether a judge's classes are approved, and what is missing."""
+    if gate.passed:
+        return f"{gate.by}: approved for 30 days, κ {estimate(gate.kappa)}"
+    return f"{gate.by}: not approved: {'; '.join(gate.missing)}"
 
 
 def score_table(figures: Calibration) -> Table:

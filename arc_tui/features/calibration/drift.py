@@ -74,19 +74,22 @@ def build_drift(store: Store, source: str, labels: Sequence[Label], now_ns: int)
     return DriftView(
         source=source,
         labels=len(people.scores.keys() | people.items.keys()),
-        sets=tuple(_row(store, each, now_ns) for each in sets),
+        sets=tuple(_row(store, each, sets, now_ns) for each in sets),
         drifts=tuple(drifts(sets, people)),
     )
 
 
-def _row(store: Store, given: JudgeSet, now_ns: int) -> SetRow:
+def _row(store: Store, given: JudgeSet, sets: Sequence[JudgeSet], now_ns: int) -> SetRow:
     identity = given.identity
+    in_use = identity.rubric == RUBRICS[identity.mode].version
+    if identity.own:  # a file can be changed at any time: the version that was used last
+        in_use = identity.rubric == _by_rubric(sets)[_series(given)][-1].identity.rubric
     return SetRow(
         by=given.by,
         mode=identity.mode,
         model=identity.model,
         rubric=identity.rubric,
-        in_use=identity.rubric == RUBRICS[identity.mode].version,
+        in_use=in_use,
         goals=identity.goals,
         steps=len(given.given.scores),
         trust=trust(store, given.by, now_ns),
@@ -94,11 +97,22 @@ def _row(store: Store, given: JudgeSet, now_ns: int) -> SetRow:
 
 
 def unchecked(store: Store, now_ns: int) -> tuple[Unchecked, ...]:
-    """Of each mode the latest set, where it is not known whether it may be trusted."""
-    by_mode: dict[Mode, list[JudgeSet]] = {}
-    for each in judge_sets(store):
-        by_mode.setdefault(each.identity.mode, []).append(each)
-    return tuple(found for sets in by_mode.values() for found in _unchecked(store, sets, now_ns))
+    """Of each mode, and each rubric of a user, the latest set, where it is not known whether it may
+    be trusted."""
+    by_rubric = _by_rubric(judge_sets(store))
+    return tuple(found for sets in by_rubric.values() for found in _unchecked(store, sets, now_ns))
+
+
+def _by_rubric(sets: Sequence[JudgeSet]) -> dict[tuple[Mode, str], list[JudgeSet]]:
+    """The sets of each mode, those under a user's rubric by themselves."""
+    found: dict[tuple[Mode, str], list[JudgeSet]] = {}
+    for each in sets:
+        found.setdefault(_series(each), []).append(each)
+    return found
+
+
+def _series(given: JudgeSet) -> tuple[Mode, str]:
+    return given.identity.mode, given.identity.own
 
 
 def _unchecked(store: Store, sets: Sequence[JudgeSet], now_ns: int) -> Iterator[Unchecked]:
@@ -120,8 +134,8 @@ def _unchecked(store: Store, sets: Sequence[JudgeSet], now_ns: int) -> Iterator[
 
 
 def latest_judges(store: Store, now_ns: int) -> tuple[Trust, ...]:
-    """How the latest set of judges' scores of each mode stands."""
-    latest = {each.identity.mode: each.by for each in judge_sets(store)}
+    """How the latest set of judges' scores of each mode and each user's rubric stands."""
+    latest = {_series(each): each.by for each in judge_sets(store)}
     return tuple(trust(store, by, now_ns) for by in latest.values())
 
 

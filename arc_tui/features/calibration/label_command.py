@@ -17,6 +17,7 @@ from replay.errors import ArcError, no_step
 from replay.store.handle import Store
 from replay.store.rows import step_rows, trace_row
 from taxonomy.calibration.labels import (
+    OWN_ITEM,
     SCALE_HINT,
     UNIT_SCALE,
     Scale,
@@ -26,6 +27,7 @@ from taxonomy.calibration.labels import (
     place,
     read_labels,
 )
+from taxonomy.judge.own_rubrics import kept_rubrics
 from taxonomy.judgements.scores import HumanScore, give, last_opinion, opinion, take_back
 
 ANSWERS = {"yes": True, "no": False, "?": None}
@@ -45,6 +47,15 @@ def _answers(given: tuple[str, ...]) -> dict[str, bool | None]:
             )
         found[name] = ANSWERS[answer.strip().lower()]
     return found
+
+
+def _refuse_unknown(store: Store, answers: Mapping[str, bool | None]) -> None:
+    """Refuses an item of a user's rubric that no judge here was asked."""
+    known = {item for each in kept_rubrics(store) for item in each.items}
+    for name in answers:
+        if OWN_ITEM.fullmatch(name) and name not in known:
+            names = ", ".join(sorted(known)) or "none was used yet"
+            raise click.UsageError(f"--item {name}: no item of a rubric used here; {names}")
 
 
 @click.command(
@@ -102,6 +113,8 @@ def label(
     grounded, result read, state re-verified, ended well; of the rules' own, call fits and nothing
     repeated.
 
+    An item of a rubric of yours (arc judge --rubric) goes by both names: 'refunds: amount agreed'.
+
     --from brings in scores that a judge or a person gave elsewhere (--remove takes them back).
     They are used as they are: a run's first score below the middle of the scale is its first break
     candidate, and a run scored throughout without one has none.
@@ -125,6 +138,7 @@ def label(
         raise click.UsageError("give a SCORE from 0 to 1, an --item, or only --remove")
     answers = _answers(items)
     with open_store(db) as store:
+        _refuse_unknown(store, answers)
         row = trace_row(store, trace)
         rows = step_rows(store, row.trace)
         if not 0 <= step < len(rows):

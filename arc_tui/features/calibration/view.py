@@ -33,6 +33,7 @@ from taxonomy.calibration.approval import (
     item_gate,
     trust,
 )
+from taxonomy.calibration.class_gate import ClassGate, class_gates, keep_gate
 from taxonomy.calibration.disagreement import (
     Disagreement,
     Scatter,
@@ -49,6 +50,7 @@ from taxonomy.calibration.report import Calibration, ScoreAgreement, calibrate
 from taxonomy.findings import TRUST, Source
 from taxonomy.judge.scores import parsed
 from taxonomy.judgements.scores import opinions
+from taxonomy.judgements.suggestions import classifications
 from taxonomy.judgements.tags import clean_marks, human_tags
 from taxonomy.metrics.agreement import Confusion
 
@@ -65,7 +67,8 @@ class Part(Struct, frozen=True, eq=False, kw_only=True):
     """Every figure on the labels of one kind, and every point of difference, worst first.
 
     `strengths` counts the labels that state one; `prompted` those that were given here after the
-    suggestions were seen, of `placed_here` tags and runs found clean. `item_gates` are of judges.
+    suggestions were seen, of `placed_here` tags and runs found clean. `item_gates` and
+    `class_gates` are of judges.
     `taken_for` counts the runs of each labelled class (down) and each class the rules found
     (across), None where no label speaks of classes; `scatters` are of who scored what people did.
     """
@@ -74,6 +77,7 @@ class Part(Struct, frozen=True, eq=False, kw_only=True):
     disagreements: tuple[Disagreement, ...]
     items: tuple[ItemAgreement, ...] = ()
     item_gates: tuple[ItemGate, ...] = ()
+    class_gates: tuple[ClassGate, ...] = ()
     taken_for: Confusion | None = None
     scatters: tuple[Scatter, ...] = ()
     strengths: dict[str, int] = {}
@@ -137,7 +141,7 @@ def compared(
         own = [each for each in placed if each.label.made_by == made_by]
         runs = labelled_runs(store, own)
         if runs:
-            parts.append(_part(made_by, runs, now_ns))
+            parts.append(_part(store, made_by, runs, now_ns))
     return CalibrationView(
         source=source,
         read=len(labels) + len(broken),
@@ -147,7 +151,7 @@ def compared(
     )
 
 
-def _part(made_by: By, runs: Sequence[Labelled], now_ns: int) -> Part:
+def _part(store: Store, made_by: By, runs: Sequence[Labelled], now_ns: int) -> Part:
     items = item_agreements(runs)
     labels = [each.label for run in runs for each in run.labels]
     return Part(
@@ -159,6 +163,7 @@ def _part(made_by: By, runs: Sequence[Labelled], now_ns: int) -> Part:
             for each in items
             if each.source == "judge" and counts_by_item(each.by)
         ),
+        class_gates=class_gates(runs, classifications(store), now_ns),
         taken_for=taken_for(runs, "rule"),
         scatters=tuple(scatters(runs)),
         strengths=dict(Counter(label.strength for label in labels if label.strength)),
@@ -367,11 +372,14 @@ def keep_verdicts(store: Store, view: CalibrationView, now_ns: int) -> Kept:
         approval.keep(store, verdict)
     for answer in items:
         approval.keep_item(store, answer)
+    classes = [each for part in parts for each in part.class_gates]
+    for verdict_on_classes in classes:
+        keep_gate(store, verdict_on_classes)
     changed = [each for each in sets if _use(store, each.by, now_ns) != before[each.by]]
     runs = sorted({place.trace for each in changed for place in each.given.scores})
     for run in runs:
         diagnose_one(store, run)
-    return Kept(verdicts=len(gates) + len(items), again=tuple(runs))
+    return Kept(verdicts=len(gates) + len(items) + len(classes), again=tuple(runs))
 
 
 def _use(store: Store, by: str, now_ns: int) -> object:

@@ -131,6 +131,8 @@ def print_trace(out: Console, view: TraceView) -> None:
         out.print(
             Text(f"candidate: step {candidate.step} · {format.one_line(candidate_text(candidate))}")
         )
+    for each in view.judged:
+        out.print(Text(_judged_line(each)), soft_wrap=True)
     if not view.marked:
         out.print("No break candidates.", style="dim")
     out.print()
@@ -275,7 +277,20 @@ def _brief_head(row: RunRow) -> list[str]:
     ]
 
 
+def _judged_line(finding: Finding) -> str:
+    """What a judge suggests, in a line: `suggested: step 3 · loop · reason · judge NAME · …`."""
+    name = class_label(finding.failure, finding.sub)
+    return format.one_line(
+        f"suggested: step {finding.step} · {name} · {finding.why} · {finding.rule}"
+    )
+
+
 def _candidates(view: TraceView) -> list[str]:
+    judged = [f"- {_phrase(_judged_line(each))}" for each in view.judged]
+    return [*_evidence(view), *judged]
+
+
+def _evidence(view: TraceView) -> list[str]:
     said = view.diagnosis
     if said is None or not said.candidates:
         given = [each.by for each in view.scorers if each.used and each.source != "rule"]

@@ -76,6 +76,8 @@ ASKS = [
          tooltip="Find the first step that contradicts its context, and test a fix there"),
     bind("P", "probes", id="trace.probes",
          tooltip="Tell two causes of the failure apart: change one thing and call the model"),
+    bind("U", "classify", id="trace.classify", show=False,
+         tooltip="Let a judge suggest a class for this run"),
     bind("p", "origins", id="trace.origins",
          tooltip="Show the origin of the values of this step's calls"),
     bind("F", "free", id="trace.free", only="F",

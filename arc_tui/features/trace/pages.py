@@ -109,11 +109,13 @@ def _tags(trace: TraceView, step: StepView) -> Iterator[Item]:
 
 def _finding(finding: Finding, step: StepView) -> Iterator[Item]:
     hint = finding.is_hint
-    kind = f"hint, not counted · {finding_kind(finding)}" if hint else finding_kind(finding)
+    kind, who = finding_kind(finding), format.one_line(finding.rule)
+    named = who if kind == "judge" else f"{kind}: {who}"
+    named = f"hint, not counted · {named}" if hint else named
     yield Block(
         text=f"{class_name(finding.failure, finding.sub)}?",
         style="quiet" if hint else "candidate",
-        aside=f"{kind}: {format.one_line(finding.rule)}{_sure(finding)}{_elsewhere(finding)}",
+        aside=f"{named}{_sure(finding)}{_elsewhere(finding)}",
     )
     yield Block(text=format.plain(finding.why), indent=INDENT, key=f"why {finding.rule}")
     for place, evidence in enumerate(finding.evidence):

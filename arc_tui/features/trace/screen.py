@@ -46,6 +46,7 @@ from arc_tui.navigation import (
     OpenBisect,
     OpenBisectSteps,
     OpenCalibration,
+    OpenClassify,
     OpenCompare,
     OpenCost,
     OpenFailures,
@@ -58,6 +59,7 @@ from arc_tui.ui.dialogs import PromptLine
 from arc_tui.ui.keys import KeyBar
 from arc_tui.ui.page import LinkedPage
 from arc_tui.ui.screen import ViewSwitch, Watching
+from arc_tui.views.columns import run_name
 from arc_tui.views.step import EMPTY, StepView, build_step
 from arc_tui.views.trace import (
     EMPTY_TRACE,
@@ -145,6 +147,7 @@ class TraceScreen(Watching):
         """The run with all that is said of it; `view` may hide that."""
         self._rest_is_due = False
         self._at_probes = False
+        self._at_judge = False
 
     def compose(self) -> ComposeResult:
         if (queue_line := self.queue.line()) is not None:
@@ -173,11 +176,14 @@ class TraceScreen(Watching):
             self.queue.compare()
 
     def on_screen_resume(self) -> None:
-        """In another screen a probe may have been run, or the run tagged."""
+        """In another screen a probe may have been run, the run tagged, or a judge asked."""
         if self._at_probes:
             self._at_probes = False
             self.lookups.forget_probes()
             self._look_up()
+        if self._at_judge:
+            self._at_judge = False
+            self._read_all()
         if self.view.run.run and not self.queue.hidden:
             self.tagging.read_tags()
 
@@ -190,11 +196,11 @@ class TraceScreen(Watching):
     # --- what is read
 
     def on_trace_screen_loaded(self, event: Loaded) -> None:
-        """A run with a candidate opens at the first, the reasons in front; of a long one the rest
-        follows."""
+        """A run with a candidate, or a suggestion, opens at the first, the reasons in front; of a
+        long one the rest follows."""
         self._show(event.view)
         opens_at = self.view.opens_at if self._at is None else self._at
-        self.tab = WHY if self.view.marked else RESPONSE
+        self.tab = WHY if self.view.marked or self.view.judged else RESPONSE
         self.call_later(self.spans.go_to, opens_at)
         if self.view.partial:
             self._rest_is_due = True
@@ -222,7 +228,8 @@ class TraceScreen(Watching):
 
     def on_trace_screen_reloaded(self, event: Reloaded) -> None:
         """More of the run is there: it fills in, and the cursor stays on its row."""
-        if event.view.run == self._whole.run and not self._whole.partial:
+        same = (event.view.run, event.view.judged) == (self._whole.run, self._whole.judged)
+        if same and not self._whole.partial:
             return
         self._show(event.view)
         self.lookups.forget_run()
@@ -509,6 +516,10 @@ class TraceScreen(Watching):
     def action_probes(self) -> None:
         self._at_probes = True
         self.post_message(OpenProbes(self.trace, self.spans.step))
+
+    def action_classify(self) -> None:
+        self._at_judge = True
+        self.post_message(OpenClassify(run_name(self.view.run, "/"), (self.trace,)))
 
     def action_compare(self) -> None:
         self.post_message(OpenCompare(self.trace))

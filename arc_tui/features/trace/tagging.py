@@ -93,7 +93,7 @@ class Tagging:
             elif choice is not None:
                 self._tag(choice, row)
 
-        findings = view.diagnosis.findings if view.diagnosis else ()
+        findings = (*(view.diagnosis.findings if view.diagnosis else ()), *view.judged)
         suggested = [found for found in findings if found.step == row.step]
         tags = [tag for tag in view.tags if tag.step == row.step]
         self._screen.app.push_screen(TagPicker(row.step, suggested, tags), take)

@@ -1,61 +1,23 @@
-"""`arc judge`: a judge's opinion of each step, asked for and printed."""
+"""A judgement of the steps of runs, from its options to its views."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterator, Sequence
-from pathlib import Path
-from typing import Any, get_args
 
-import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-from rich.progress import Progress as Bar
-from rich.text import Text
-
-from arc_tui.cli import (
-    RUN_NAME,
-    console,
-    db_option,
-    estimate_line,
-    estimate_option,
-    examples,
-    json_option,
-    limits,
-    live_options,
-    open_store,
-    print_line,
-    print_table,
-    print_views,
-    refuse_missing,
-    refuse_unanswered,
-    show_estimate,
-)
 from arc_tui.experiments.models import NOTHING_SPENT, ModelPool, Spending
 from arc_tui.experiments.progress import BETWEEN_VIEWS_S
-from arc_tui.experiments.request import ExperimentRequest, views_of
+from arc_tui.experiments.request import ExperimentRequest
 from arc_tui.importing import diagnose_one
-from arc_tui.ui import format
-from arc_tui.views.scores import (
-    ScoreRow,
-    ScoresView,
-    goal_row,
-    mean,
-    score_row,
-    share_of_yes,
-    shown_notices,
-)
+from arc_tui.views.scores import ScoresView, goal_row, mean, score_row, share_of_yes, shown_notices
 from replay.errors import ArcError, ModelRefused
 from replay.locked.estimate import Estimate
 from replay.models.cached import Cached
 from replay.models.choose import DEMO, label
-from replay.statistics import Rate
 from replay.store import read
 from replay.store.handle import Store
 from replay.store.rows import trace_row
 from replay.trace import Trace
-from replay.written import called
-from taxonomy import goals
 from taxonomy.evidence.reading import Reading
 from taxonomy.findings import Source
 from taxonomy.goals import Goal, Goals, Seen, first_seen, goal_scores, hindsight, weighted
@@ -63,14 +25,14 @@ from taxonomy.judge import requests, scores
 from taxonomy.judge.requests import JudgeRequest, Unasked, judge_requests
 from taxonomy.judge.rubrics import RUBRICS, Mode, Rubric
 from taxonomy.judge.scores import Judged, estimate_cost, judged
-
-# --- a judgement, from its options to its views
+from taxonomy.judgements.golds import with_own_gold
 
 
 class ScoringRequest(ExperimentRequest, frozen=True, kw_only=True):
     """What to score; `model` is the judge. `rubric` None is the one in use for the mode.
 
-    `goals_name` is the file the goals are from, as it is remembered with them.
+    `goals_name` is the file the goals are from, as it is remembered with them. `no_cache` asks
+    anew, beside the stored answers.
     """
 
     traces: tuple[str, ...]
@@ -79,6 +41,7 @@ class ScoringRequest(ExperimentRequest, frozen=True, kw_only=True):
     rubric: Rubric | None = None
     goals: Goals | None = None
     goals_name: str = ""
+    no_cache: bool = False
 
 
 def run_scoring(store: Store, request: ScoringRequest, models: ModelPool) -> Generator[ScoresView]:
@@ -95,9 +58,9 @@ def run_scoring(store: Store, request: ScoringRequest, models: ModelPool) -> Gen
         for key in traces:
             yield _by_rule(store, request, seen, key)
         return
-    model = _judge(request, models)
+    model = named_judge(request, models)
     for key in traces:
-        work = _Work(request, read.load(store, key), seen, model, models)
+        work = _Work(request, load_with_gold(store, key), seen, model, models)
         yield from _by_model(store, request, work, model)
 
 
@@ -106,18 +69,24 @@ def estimate_scoring(store: Store, request: ScoringRequest) -> Estimate:
     if request.model == DEMO:
         return Estimate(calls=0, stored=0, input_tokens=0, output_tokens=0, usd=0.0)
     with ModelPool(store) as models:
-        model = _judge(request, models)
+        model = named_judge(request, models)
         pending = [
             each
             for name in request.traces
             for each in _requests(
-                store, request, model, read.load(store, trace_row(store, name).trace)
+                store, request, model, load_with_gold(store, trace_row(store, name).trace)
             )
         ]
-        return estimate_cost(pending, model, request.samples)
+        return estimate_cost(pending, model, request.samples, fresh=request.no_cache)
 
 
-def _judge(request: ScoringRequest, models: ModelPool) -> Cached:
+def load_with_gold(store: Store, key: str) -> Trace:
+    """A trace with the gold that its user wrote, where there is some."""
+    return with_own_gold(store, read.load(store, key))
+
+
+def named_judge(request: ExperimentRequest, models: ModelPool) -> Cached:
+    """The judge that was asked for. Raises ModelRefused for none."""
     if not request.model:
         raise ModelRefused(
             "no judge given",
@@ -143,7 +112,7 @@ def _goals(request: ScoringRequest, trace: Trace) -> tuple[Goal, ...]:
 
 
 def _by_rule(store: Store, request: ScoringRequest, seen: Seen | None, key: str) -> ScoresView:
-    work = _Work(request, read.load(store, key), seen)
+    work = _Work(request, load_with_gold(store, key), seen)
     work.notices = (scores.NOTICE,)
     work.given = list(scores.rule_judged(work.trace, work.mode))
     work.keep(store, "rule")
@@ -160,7 +129,7 @@ def _by_model(
     work.total = sum(len(each.places) if isinstance(each, JudgeRequest) else 1 for each in pending)
     shown = 0.0
     try:
-        for each in judged(pending, model, request.samples):
+        for each in judged(pending, model, request.samples, fresh=request.no_cache):
             work.given.append(each)
             if time.monotonic() - shown >= BETWEEN_VIEWS_S:
                 yield work.view()
@@ -281,173 +250,3 @@ def _notices(words: str | None) -> tuple[str, ...]:
 
 def _step(given: Judged) -> int:
     return -1 if given.step is None else given.step
-
-
-# --- the command
-
-WIDTH = 90
-
-
-@click.command(
-    epilog=examples(
-        "arc judge last --model demo",
-        "arc judge last --model claude-haiku-5-5 --mode window --estimate",
-    )
-)
-@click.argument("traces", type=RUN_NAME, nargs=-1, required=True, metavar="TRACE…")
-@click.option(
-    "--mode",
-    type=click.Choice(get_args(Mode)),
-    default="step",
-    show_default=True,
-    help="Judge each step by its goal; each step in context, by five items; or the whole run.",
-)
-@click.option("-k", "samples", type=click.IntRange(1, 100), default=1, help="Samples of each.")
-@click.option(
-    "--goals",
-    "goals_file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A TOML file with the goals of tasks and their weights.",
-)
-@live_options
-@estimate_option
-@json_option
-@db_option
-def score(
-    traces: tuple[str, ...],
-    mode: Mode,
-    samples: int,
-    goals_file: Path | None,
-    only_estimate: bool,
-    as_json: bool,
-    db: Path | None,
-    **options: Any,
-) -> int:
-    """Let a judge score the steps of runs; --model names it, and is better of another family.
-
-    --model demo asks no model: it shows the rules' own scores. The judge never sees how a run
-    ended. Exit code 0: something was scored; 1: nothing could be; 2: answers are not stored.
-    """
-    with open_store(db) as store:
-        request = ScoringRequest(
-            traces=traces,
-            model=options["model"],
-            mode=mode,
-            samples=samples,
-            goals=goals.read(goals_file) if goals_file else None,
-            goals_name=called(goals_file.name) if goals_file else "",
-            live=options["live"],
-            limits=limits(options),
-        )
-        if show_estimate(
-            lambda: estimate_scoring(store, request),
-            estimate_line,
-            only=only_estimate,
-            live=request.live,
-            as_json=as_json,
-        ):
-            return 0
-        views: dict[str, ScoresView] = {}
-        try:
-            _drain(views_of(run_scoring, store, request), views)
-        except ArcError:  # what was scored until then is kept, and worth its place on the screen
-            print_views(views.values(), as_json, print_scores)
-            raise
-    print_views(views.values(), as_json, print_scores)
-    refuse_missing(sum(view.missing for view in views.values()), options["model"])
-    refuse_unanswered(
-        wanted=any(view.refused for view in views.values()),
-        answers=sum(view.calls + view.cached for view in views.values()),
-    )
-    return 0 if any(view.scored for view in views.values()) else 1
-
-
-def _drain(work: Iterator[ScoresView], views: dict[str, ScoresView]) -> None:
-    """Run to the end with a progress line where stderr is a terminal; the last view of each."""
-    out = console(err=True)
-    spent = TextColumn("{task.fields[spent]}")
-    columns = (TextColumn("judging"), BarColumn(), MofNCompleteColumn(), spent)
-    with Bar(*columns, console=out, transient=True, disable=not out.is_terminal) as bar:
-        task = bar.add_task("", total=None, spent="")
-        for view in work:
-            views[view.trace] = view
-            usd = format.usd(view.spent_usd, complete=view.spent_complete)
-            progress = f"{view.calls} calls, {usd}"
-            bar.update(task, completed=view.done, total=view.total, spent=progress)
-
-
-def print_scores(out: Console, view: ScoresView) -> None:
-    """A sentence, what a reader must know of it, a row a step, the goals, what it rests on."""
-    print_line(out, _sentence(view), "bold")
-    for notice in view.notices:
-        print_line(out, format.plain(notice), "yellow")
-    out.print()
-    rows = [*view.rows, *([view.overall] if view.overall else [])]
-    print_table(out, ["step", "score", "spread", "why"], [_cells(row) for row in rows])
-    if view.goal_rows:
-        out.print()
-        print_table(out, ["goal", "weight", "owner", "step", "score"], _goal_cells(view))
-    out.print()
-    for line in _footer(view):
-        print_line(out, format.plain(line), "dim")
-
-
-def _sentence(view: ScoresView) -> str:
-    sentence = f"{view.trace[:8]}: {view.scored} of {format.count(view.total, 'step')} scored"
-    sentence = f"{sentence} by {format.plain(view.judge)}, mode {view.mode}"
-    if view.mean is not None:
-        sentence = f"{sentence}, {format.score(view.mean)} on average"
-    if view.overall is not None and view.overall.value is not None:
-        sentence = f"{sentence}; the run {format.score(view.overall.value)}"
-    return sentence
-
-
-def _cells(row: ScoreRow) -> list[Text | str]:
-    return [
-        "run" if row.step is None else str(row.step),
-        format.score(row.value),
-        format.score(row.spread),
-        format.cut(format.one_line(_why(row)), WIDTH),
-    ]
-
-
-def _why(row: ScoreRow) -> str:
-    """What failed, else the reason given, else what stands in its place."""
-    failed = [f"✗ {item.name}: {item.because}" for item in row.items if item.held is False]
-    reasons = failed or [item.because for item in row.items if item.held is None and item.because]
-    return " · ".join(part for part in (row.note, *reasons) if part)
-
-
-def _goal_cells(view: ScoresView) -> list[list[Text | str]]:
-    return [
-        [
-            format.cut(format.one_line(goal.text), WIDTH // 2),
-            str(goal.weight),
-            format.one_line(goal.owner) or format.UNKNOWN,
-            format.UNKNOWN if goal.step is None else str(goal.step),
-            format.score(goal.value),
-        ]
-        for goal in view.goal_rows
-    ]
-
-
-def _footer(view: ScoresView) -> Iterator[str]:
-    if view.weighted is not None:
-        part = f"over {view.weighted.goals} of {format.count(view.weighted.of, 'goal')}"
-        yield f"weighted by goals {format.score(view.weighted.value)} {part}"
-    if view.yes is not None:
-        yield f"yes in {_rate(view.yes)} of the applicable items"
-    server = f" at {view.server}" if view.server else ""
-    goals = f" · goals {view.goals}" if view.goals else ""
-    samples = f" · {format.count(view.k, 'sample')} each" if view.k else ""
-    spent = format.usd(view.spent_usd, complete=view.spent_complete)
-    yield (
-        f"judge {view.judge}{server} · rubric {view.rubric}{goals}{samples}"
-        f" · {view.refused} refused · {view.calls} calls · {view.cached} cached · spent {spent}"
-    )
-    if view.scored:
-        yield f"stored as {view.by}"
-
-
-def _rate(rate: Rate) -> str:
-    return f"{format.score(rate.value)} (n {rate.n}, {rate.low:.2f}–{rate.high:.2f})"
