@@ -613,12 +613,15 @@ class TestWrongTool:
 
     def test_a_reply_that_names_another_tool(self) -> None:
         away = error("Binary file. Please use the Bash tool instead")
-        finding = one(trace([step(call("Read", away, file_path="x.db"))]), FailureClass.WRONG_TOOL)
+        reads = step(call("Read", away, file_path="x.db"))
+        finding = one(trace([reads, reads]), FailureClass.WRONG_TOOL)
         assert finding.why == "Read: Binary file. Please use the Bash tool instead"
+        advised = trace([reads, step(call("Bash", "x", command="strings x.db"))])
+        assert not found(advised, FailureClass.WRONG_TOOL), "it took the advice"
 
     def test_a_long_reply_that_names_another_tool_is_cut(self) -> None:
         words = f"Please use the Bash tool instead of this one{' for files as large as this' * 3}"
-        made = trace([step(call("Read", error(words), file_path="x.db"))])
+        made = trace([step(call("Read", error(words), file_path="x.db"))] * 2)
         assert one(made, FailureClass.WRONG_TOOL).why == f"Read: {words[:69]}…"
 
     def test_a_slip_that_is_made_again_is_none_that_was_mended(self) -> None:
