@@ -1,9 +1,9 @@
 """What does a run say of the world that it never looked at?
 
-Three readings of a turn's own words: that it assumes or makes up its data, that it has looked
-something up, and the names and numbers it states that nothing shown to it holds. The last two
-count only before anything of the world was shown at all: no tool, terminal or page had answered.
-Plans, conditions and questions claim nothing.
+Readings of a turn's own words: that it assumes or makes up its data, that it has looked something
+up or plans to, and the names and numbers it states that nothing shown to it holds. All but the
+first count only before anything of the world was shown at all: no tool, terminal or page had
+answered. Plans, conditions and questions claim nothing.
 """
 
 from __future__ import annotations
@@ -136,6 +136,22 @@ def looked_up(turn: Turn, *, last: bool) -> str | None:
         if not _OPEN.search(sentence[: claim.end()]):
             return sentence.strip()
     return None
+
+
+_PLANNED = re.compile(
+    r"^\W*(?:(?:\d+[.)]|step \d+:?)\W*)?(?:\w+ly )?(?:(?:identify|find|verify|confirm) and )?"
+    r"(?:use|call|ask|perform|conduct|search|look up|retrieve|locate|access|consult|download|fetch"
+    r"|browse|obtain|gather|research)\b.{0,200}?"
+    r"\b(?:search\w*|wikipedia|web|pages?|articles?|websites?|online|sources?|papers?|databases?"
+    r"|videos?|records?|archives?|documentation|dumps?|literature|texts?)\b[^.\n]*",
+    re.I | re.M,
+)
+
+
+def planned_look_up(turn: Turn) -> str | None:
+    """The line of a turn's plan that is to look something up; None where it plans no such thing."""
+    found = None if turn.acts or "\n" not in turn.said else _PLANNED.search(turn.said)
+    return found[0].strip() if found is not None else None
 
 
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.S)

@@ -4,8 +4,9 @@ A value counts where it needs an origin and has none (`value_origins`); a reply 
 found" makes it stronger, one that was refused and then put right is no failure. So does a model
 that acts in text and writes the observation itself, one that patches a file by lines that it never
 read, and one that says what it never looked at (`unobserved`): it makes up its data, runs a program
-with a placeholder, claims to have looked something up, or states many facts from memory, before
-anything was shown. Where a run passed, the value was a lucky guess: a warning, not a failure.
+with a placeholder, claims to have looked something up, answers without the look-up that it planned,
+or states many facts from memory, before anything was shown. Where a run passed, the value was a
+lucky guess: a warning, not a failure.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from replay.effects import words_of
 from taxonomy.classes import FailureClass
 from taxonomy.evidence.claims import Claimed, claimed
+from taxonomy.evidence.endings import closes
 from taxonomy.evidence.reading import Act, Turn, called_and_answered, leaves, quote_turn
 from taxonomy.evidence.results import Kind, cut
 from taxonomy.evidence.unobserved import (
@@ -26,6 +28,7 @@ from taxonomy.evidence.unobserved import (
     looked_up,
     observed_from,
     placeholder,
+    planned_look_up,
     stated,
 )
 from taxonomy.evidence.value_origins import Value
@@ -120,16 +123,21 @@ def _unobserved(case: RuleContext) -> Iterator[Finding]:
     shown = observed_from(reading)
     told = (reading.trace.header.task or "").lower()
     last = next((turn for turn in reversed(reading.main) if not turn.observer), None)
+    planned = None
     for place, turn in enumerate(turns):
         heard = (*turn.heard, *turn.overheard)
         told += "\n".join(each.text for each in heard).lower()
         found = _made_up(case, turn, told)
         if found is None and (shown is None or turn.index < shown) and case.index.knows_task:
             claim = looked_up(turn, last=turn is last)
+            answers = turn is last or any(map(closes, turn.acts))
             if claim is not None:
                 found = "claims a look-up; nothing was looked up", [claim]
+            elif planned is not None and answers and reading.has_tools:
+                found = "answers without the look-up it planned", [turn.said, planned]
             elif place:
                 found = _from_memory(case, turn)
+            planned = planned or planned_look_up(turn)
         if found is not None:
             why, words = found
             yield Finding(

@@ -96,6 +96,23 @@ class TestLookUps:
         assert not found(trace([CLAIM], outcome="passed"))
 
 
+class TestPlans:
+    PLAN = "This is what I do:\n1. Search the web for both ports.\n2. Compare their years."
+    ANSWER = step(call("final_answer", NOTHING, answer="Brest"))
+
+    def test_an_answer_without_the_planned_look_up(self) -> None:
+        (finding,) = found(trace([self.PLAN, self.ANSWER, "FINAL ANSWER: Brest"]))
+        assert (finding.step, finding.why) == (1, "answers without the look-up it planned")
+        assert finding.evidence[-1].text == "1. Search the web for both ports"
+
+    def test_a_plan_that_was_followed_is_none(self) -> None:
+        assert not found(trace([self.PLAN, LOOK, self.ANSWER]))
+
+    def test_a_plan_to_think_needs_no_look_up(self) -> None:
+        plan = "This is what I do:\n1. Search for even numbers.\n2. Compare them."
+        assert not found(trace([plan, self.ANSWER]))
+
+
 class TestFromMemory:
     FACTS = (
         "The oldest ports in the region are Brest with 1631, Lorient with 1666, then Roscoff with "
