@@ -94,7 +94,7 @@ def shows_page(turn: Turn) -> bool:
     return bool(_PAGE.search(turn.said))
 
 
-def observed_from(reading: Reading) -> int | None:
+def first_observation(reading: Reading) -> int | None:
     """The first step at which anything of the world had been shown, by a tool, a program or a
     page; None: nothing ever was. A call whose result is unknown may have shown it."""
     acts = (
@@ -112,7 +112,7 @@ def _shows(text: str, failed: bool | None) -> bool:
     return bool(text.strip()) and (not failed or len(text) > _SHOWN)
 
 
-def invented(text: str, told: str) -> str | None:
+def find_invention(text: str, told: str) -> str | None:
     """The sentence in which a text says that it makes up its data, None where it does not; `told`
     is what others said before, in small letters."""
     small = without_case(text)
@@ -125,7 +125,7 @@ def invented(text: str, told: str) -> str | None:
     return None
 
 
-def looked_up(turn: Turn, *, last: bool) -> str | None:
+def find_look_up(turn: Turn, *, last: bool) -> str | None:
     """The sentence in which a turn says that it has looked something up; the `last` turn, and one
     that closes the run, may also say what its answer rests on."""
     answers = last or any(map(closes, turn.acts))
@@ -148,7 +148,7 @@ _PLANNED = re.compile(
 )
 
 
-def planned_look_up(turn: Turn) -> str | None:
+def find_plan(turn: Turn) -> str | None:
     """The line of a turn's plan that is to look something up; None where it plans no such thing."""
     found = None if turn.acts or "\n" not in turn.said else _PLANNED.search(turn.said)
     return found[0].strip() if found is not None else None
@@ -182,7 +182,7 @@ _STANDS_FOR = re.compile(
 )
 
 
-def stated(index: Index, turn: Turn) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def list_unseen_facts(index: Index, turn: Turn) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(names, numbers) that a turn states outside code and that stood in nothing shown to it; none
     of a plan, or of a page that the turn shows."""
     if shows_page(turn) or _PLANS.search(turn.said):

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from taxonomy.classes import FailureClass
-from taxonomy.evidence.gold_differences import GoldDifference, compare_to_gold
+from taxonomy.evidence.gold_differences import compare_to_gold
 from taxonomy.evidence.reading import Act, called
 from taxonomy.evidence.results import cut
-from taxonomy.findings import Evidence, Finding
+from taxonomy.findings import Evidence, Finding, GoldDifference
 from taxonomy.rules.rule import Rule, RuleContext
 
 NAME = "gold"

@@ -24,12 +24,12 @@ from taxonomy.evidence.unobserved import (
     FACTS,
     NAMES,
     NUMBERS,
-    invented,
-    looked_up,
-    observed_from,
+    find_invention,
+    find_look_up,
+    find_plan,
+    first_observation,
+    list_unseen_facts,
     placeholder,
-    planned_look_up,
-    stated,
 )
 from taxonomy.evidence.value_origins import Value
 from taxonomy.findings import Evidence, Finding
@@ -62,17 +62,27 @@ def find(case: RuleContext) -> Iterator[Finding]:
     yield from (_finding(case, values) for values in found)
     yield from _invented(case)
     yield from _unread(case)
-    yield from _unobserved(case)
+    yield from _says_unobserved(case)
 
 
 def _put_right(case: RuleContext, value: Value) -> bool:
-    """Was a value refused, and the tool later called with success, or only looked for in a folder
-    that was shown?"""
+    """Was a value refused, and the tool later called with success, or a file only looked for in a
+    known folder?"""
     if not value.act.reply.failed:
         return False
-    folder = str(value.value).rpartition("/")[0] if value.sort == "path" else ""
-    looks = bool(folder) and case.index.origin(value.act.step, folder) is not None
+    looks = value.sort == "path" and _in_known_folder(case, value)
     return looks or case.reading.last_worked.get(value.act.name, -1) > value.act.step
+
+
+def _in_known_folder(case: RuleContext, value: Value) -> bool:
+    """Was a file's folder shown? A whole path of folders nobody makes up: it stood in the system
+    prompt where that was not recorded."""
+    folder = str(value.value).rpartition("/")[0]
+    step = value.act.step
+    if not folder or case.index.origin(step, folder) is not None:
+        return bool(folder)
+    unlogged = case.reading.turns[step].ask.request.system is None
+    return unlogged and folder.startswith("/") and folder.count("/") > 1
 
 
 def _invented(case: RuleContext) -> Iterator[Finding]:
@@ -114,13 +124,13 @@ def _unread(case: RuleContext) -> Iterator[Finding]:
             return
 
 
-def _unobserved(case: RuleContext) -> Iterator[Finding]:
+def _says_unobserved(case: RuleContext) -> Iterator[Finding]:
     """The first turn that says what it never looked at. What opens a group chat is its prompt."""
     reading = case.reading
     turns = [turn for turn in reading.turns if not turn.observer]
     if len({turn.ask.agent for turn in turns}) > 1:
         turns = turns[1:]
-    shown = observed_from(reading)
+    shown = first_observation(reading)
     told = (reading.trace.header.task or "").lower()
     last = next((turn for turn in reversed(reading.main) if not turn.observer), None)
     planned = None
@@ -129,15 +139,18 @@ def _unobserved(case: RuleContext) -> Iterator[Finding]:
         told += "\n".join(each.text for each in heard).lower()
         found = _made_up(case, turn, told)
         if found is None and (shown is None or turn.index < shown) and case.index.knows_task:
-            claim = looked_up(turn, last=turn is last)
+            claim = find_look_up(turn, last=turn is last)
             answers = turn is last or any(map(closes, turn.acts))
             if claim is not None:
                 found = "claims a look-up; nothing was looked up", [claim]
             elif planned is not None and answers and reading.has_tools:
-                found = "answers without the look-up it planned", [turn.said, planned]
+                found = (
+                    "answers without the look-up it planned",
+                    [turn.said or turn.acts[-1].key, planned],
+                )
             elif place:
                 found = _from_memory(case, turn)
-            planned = planned or planned_look_up(turn)
+            planned = planned or find_plan(turn)
         if found is not None:
             why, words = found
             yield Finding(
@@ -156,7 +169,7 @@ def _made_up(case: RuleContext, turn: Turn, told: str) -> tuple[str, list[str]] 
     acts = case.reading.calls(turn)
     texts = [leaf for act in acts for _, leaf in leaves(act.span.arguments)]
     for text in (*statements(turn), *(text for text in texts if isinstance(text, str))):
-        words = invented(text, told)
+        words = find_invention(text, told)
         if words is not None:
             return "makes up data instead of reading it", [words]
     used = next(filter(None, map(placeholder, acts)), None)
@@ -165,7 +178,7 @@ def _made_up(case: RuleContext, turn: Turn, told: str) -> tuple[str, list[str]] 
 
 def _from_memory(case: RuleContext, turn: Turn) -> tuple[str, list[str]] | None:
     """Many facts of a turn that nothing shown to it holds."""
-    names, numbers = stated(case.index, turn)
+    names, numbers = list_unseen_facts(case.index, turn)
     count = len(names) + len(numbers)
     if len(names) < NAMES or len(numbers) < NUMBERS or count < FACTS:
         return None

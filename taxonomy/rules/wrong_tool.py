@@ -35,7 +35,7 @@ def find(case: RuleContext) -> Iterator[Finding]:
         why = gone if gone and not _corrected(case, act, after) else _sent_away(case, act)
         if why is not None:
             wrong.setdefault(act.name, (act, why))
-    for name, act in _undefined(case):
+    for name, act in _undefined_functions(case):
         wrong.setdefault(name, (act, f"called {name}, which is not defined"))
     for act, why in _outdone(case):
         wrong.setdefault(act.name, (act, why))
@@ -57,7 +57,7 @@ _UNDEFINED = re.compile(
 )
 
 
-def _undefined(case: RuleContext) -> Iterator[tuple[str, Act]]:
+def _undefined_functions(case: RuleContext) -> Iterator[tuple[str, Act]]:
     """(name, program) of each function that a program calls by itself, that nothing in it defines
     or imports, and that no later program called with success."""
     ran = [act for turn in case.reading.turns for act in case.reading.calls(turn)]

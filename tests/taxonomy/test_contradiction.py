@@ -110,9 +110,9 @@ def test_the_time_may_be_told_by_the_user_or_by_a_clock() -> None:
 @needs_shared
 def test_the_airline_agent_that_takes_a_three_day_old_booking_for_a_fresh_one() -> None:
     said = diagnose(airline("26", "1"))
-    first = said.candidates[0]
-    assert (first.step, first.why) == (3, "falsely claims 12 May is within 24 h of 15 May")
+    assert 3 in {each.step for each in said.candidates}
     (finding,) = [each for each in said.findings if each.rule == contradiction.NAME]
+    assert (finding.step, finding.why) == (3, "falsely claims 12 May is within 24 h of 15 May")
     says, observed, told = finding.evidence
     assert says.text.startswith("Since it was booked on May 12, 2024")
     assert (observed.step, observed.place) == (2, "get_reservation_details")

@@ -14,7 +14,7 @@ from replay.store.rows import trace_rows
 from replay.trace import Trace
 from taxonomy.classes import FailureClass
 from taxonomy.evidence.reading import Reading
-from taxonomy.evidence.unobserved import invented, observed_from
+from taxonomy.evidence.unobserved import find_invention, first_observation
 from taxonomy.findings import Finding
 from taxonomy.judgements.schema import open_ledger
 from tests.build import NOTHING, Part, call, error, heard, step, trace
@@ -170,8 +170,8 @@ class TestMadeUp:
 
     def test_what_the_task_asks_for_is_not_made_up(self) -> None:
         said = "Let's simulate the values of a thousand throws."
-        assert invented(said, "please simulate throws of two dice") is None
-        assert invented(said, "which port is older?") == said
+        assert find_invention(said, "please simulate throws of two dice") is None
+        assert find_invention(said, "which port is older?") == said
 
     def test_a_program_run_with_a_placeholder(self) -> None:
         program = "client = Maps(key='YOUR_API_KEY')\nprint(client.find('Brest'))"
@@ -245,7 +245,7 @@ class TestGroupChats:
 
     def test_a_page_is_something_shown(self, tmp_path: Path) -> None:
         made = chat(tmp_path, PROMPT, ("Surfer", self.PAGE), ("Checker", CLAIM))
-        assert observed_from(Reading(made)) == 2
+        assert first_observation(Reading(made)) == 2
         assert not found(made)
 
     def test_a_page_shown_three_times_is_a_loop(self, tmp_path: Path) -> None:
