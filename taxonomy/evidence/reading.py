@@ -72,6 +72,9 @@ _OBSERVATION = re.compile(
     re.I,
 )
 
+_NO_CODE = re.compile(r"\s*there is no code from the last \d+ messages?\b", re.I)
+"""How a terminal of a chat says that it ran nothing."""
+
 WRITTEN = "its code"
 """The name of a program that a turn writes into its text for somebody else to run."""
 
@@ -152,6 +155,8 @@ def _shown(after: Turn) -> str:
     """The output of code that a turn shows or was shown, "" for none."""
     if not after.observer:
         return _observation(after.heard)
+    if _NO_CODE.match(after.said):
+        return ""
     terminal = not is_person(after.ask.agent)
     return after.said if terminal or _OBSERVATION.match(after.said) else ""
 

@@ -248,6 +248,13 @@ class TestGroupChats:
         assert first_observation(Reading(made)) == 2
         assert not found(made)
 
+    def test_a_terminal_that_found_no_code_showed_nothing(self, tmp_path: Path) -> None:
+        coded = ("Checker", "I will look it up.\n```\nports\n```")
+        idle = "There is no code from the last 1 message for me to execute."
+        made = chat(tmp_path, PROMPT, coded, ("Computer_terminal", idle), ("Checker", CLAIM))
+        assert first_observation(Reading(made)) is None
+        assert [each.step for each in found(made)] == [3]
+
     def test_a_page_shown_three_times_is_a_loop(self, tmp_path: Path) -> None:
         surf, think = ("Surfer", self.PAGE), ("Checker", "I look at it again, and " * 5)
         made = chat(tmp_path, PROMPT, surf, think, surf, ("Checker", "It says 1631. " * 8), surf)
