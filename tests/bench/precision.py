@@ -41,6 +41,10 @@ from tests.shared import DATA, imported
 LABELS = ("trail_gaia", "trail_swe_bench", "apb_hotpotqa")
 """Labels of people on runs whose outcome no source says: a run with a decisive step failed."""
 
+SCRIPTED = "clients"
+"""Captures of one scripted agent, whose mistake is known: one of them is read, and the figure of
+all runs leaves them out."""
+
 COUNT = 12
 """Findings drawn of a rule, one a run at most."""
 
@@ -51,7 +55,7 @@ AROUND = 2
 class Case(Struct, frozen=True, eq=False, kw_only=True):
     """A run as the rules see it: `found` as recorded, `hidden` with the outcome hidden.
 
-    `failed` is None where neither the source nor a person says.
+    `name` is its file below the folder of its source, and the beginning of its id. `failed` is None where neither the source nor a person says.
     """
 
     key: str
@@ -81,17 +85,11 @@ def cases(store: Store) -> Iterator[Case]:
         yield Case(
             key=row.trace,
             source=path.parts[0],
-            name=_name(path, trace),
+            name=f"{'/'.join(path.parts[1:])} · {row.trace[:10]}",
             failed={"passed": False, "failed": True}.get(status, row.trace in wrong or None),
             found=_sure(findings(RuleContext(trace))),
             hidden=_sure(findings(RuleContext(hide(trace)))),
         )
-
-
-def _name(path: Path, trace: Trace) -> str:
-    """The file below its source's folder, and the run's own name where the file holds several."""
-    inner = "/".join(path.parts[1:])
-    return f"{inner} · {trace.header.source_id[:24]}" if trace.header.source_id else inner
 
 
 def _sure(found: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -108,12 +106,13 @@ def _decisive(store: Store, name: str) -> set[str]:
 
 
 def measured(store: Store, every: Sequence[Case]) -> tuple[tuple[Share, ...], Agreement]:
-    """A row a source and one of all, and what people say of the steps that the rules name."""
+    """A row a source and one of all agents, and what people say of the steps that rules name."""
     by_source: dict[str, list[Case]] = defaultdict(list)
     for each in every:
         by_source[each.source].append(each)
     rows = [_share(name, some) for name, some in sorted(by_source.items())]
-    return (*rows, _share("all", every)), agreement(store, every)
+    agents = [each for each in every if each.source != SCRIPTED]
+    return (*rows, _share(f"all but {SCRIPTED}", agents)), agreement(store, every)
 
 
 def _share(source: str, some: Sequence[Case]) -> Share:
@@ -128,6 +127,15 @@ def _share(source: str, some: Sequence[Case]) -> Share:
         classed=sum(bool(each.found) for each in failed),
         classed_hidden=sum(bool(each.hidden) for each in failed),
         by_rule=dict(Counter(rule for each in passed for rule in {f.rule for f in each.hidden})),
+    )
+
+
+def _with_before(share: Share, kept: Share | None) -> Share:
+    """A row with what was counted before the rules were mended."""
+    if kept is None:
+        return share
+    return structs.replace(
+        share, classed_before=kept.classed_before, alarms_before=kept.alarms_before
     )
 
 
@@ -185,7 +193,7 @@ def _of_rule(
     found: dict[str, list[tuple[Case, Finding]]] = defaultdict(list)
     for each in every:
         first = next((f for f in (each.hidden if hidden else each.found) if f.rule == name), None)
-        if first is not None:
+        if first is not None and not (each.source == SCRIPTED and found[each.source]):
             found[each.source].append((each, first))
     return found
 
@@ -194,7 +202,7 @@ def printed(store: Store, case: Case, found: Finding) -> Iterator[str]:
     """A finding with its evidence, the task, the steps before its own and the end of the run."""
     reading = Reading(hide(read.load(store, case.key)))
     sub = f" / {found.sub}" if found.sub else ""
-    yield f"=== {found.rule} · {case.source} · {case.name} · step {found.step} ({case.key[:10]})"
+    yield f"=== {found.rule} · {case.source} · {case.name} · step {found.step}"
     yield f"    {found.failure}{sub}: {found.why}"
     yield from (f"    {e.role} step {e.step} {e.place}: {cut(e.text, 400)}" for e in found.evidence)
     asked = next((heard.text for turn in reading.turns for heard in turn.heard), "")
@@ -217,8 +225,12 @@ def main() -> None:
     asked.add_argument("--rule", help="draw findings of this rule alone")
     asked.add_argument("--db", type=Path, help="a database of the runs, made where there is none")
     given = asked.parse_args()
-    kept = given.db.parent if given.db else None
-    with nullcontext(kept) if kept else tempfile.TemporaryDirectory(prefix="arc-precision-") as at:
+    folder = given.db.parent if given.db else None
+    with (
+        nullcontext(folder)
+        if folder
+        else tempfile.TemporaryDirectory(prefix="arc-precision-") as at
+    ):
         path = given.db or Path(at) / "runs.db"
         new = not path.exists()
         with open_ledger(path) as store:
@@ -232,11 +244,13 @@ def main() -> None:
                         print("\n".join(printed(store, case, found)), flush=True)
                 return
             shares, agreed = measured(store, every)
+    kept = shipped()
+    before = {each.source: each for each in kept.shares}
     results = structs.replace(
-        shipped(),
+        kept,
         date=f"{datetime.now(UTC):%Y-%m-%d}",
         engine=engine_version(),
-        shares=shares,
+        shares=tuple(_with_before(each, before.get(each.source)) for each in shares),
         agreement=agreed,
     )
     if given.what == "publish":

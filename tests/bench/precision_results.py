@@ -87,14 +87,15 @@ def tables(results: Precision) -> str:
     return "\n\n".join(
         (
             f"Measured {results.date}, rules `{results.engine}`.",
-            "### Precision by reading",
+            "## Precision by reading",
             _precision(results.rows),
-            "### Runs that are given a class",
+            "## Runs that are given a class",
             _shares(results.shares),
-            "### Against people's annotations",
+            _alarms(results.shares),
+            "## Against people's annotations",
             _agreed(results.agreement),
-            "### What was read",
-            *(f"#### {rule}\n\n{_read(results.rows, rule)}" for rule in _rules(results.rows)),
+            "## What was read",
+            *(f"### {rule}\n\n{_read(results.rows, rule)}" for rule in _rules(results.rows)),
         )
     )
 
@@ -140,6 +141,15 @@ def _shares(shares: Sequence[Share]) -> str:
             )
         )
     return _table(found)
+
+
+def _alarms(shares: Sequence[Share]) -> str:
+    """Which rules name the runs that passed."""
+    found = Counter[str]()
+    for each in shares[-1:]:
+        found.update(each.by_rule)
+    named = ", ".join(f"{rule} {count}" for rule, count in sorted(found.items()))
+    return f"Runs of the last row that passed, by rule: {named or 'none'}."
 
 
 def _agreed(agreed: Agreement) -> str:

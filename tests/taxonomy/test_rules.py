@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from replay import steps
-from replay.trace import Json, Stop, Trace
+from replay.trace import Json, Stop, ToolCall, Trace
 from taxonomy.classes import Attribution, FailureClass
 from taxonomy.findings import Finding
 from taxonomy.rules.loop import loops
@@ -54,6 +54,18 @@ class TestLoop:
 
     def test_twice_is_a_retry(self) -> None:
         assert not found(trace(self.same(2)), FailureClass.LOOP)
+
+    def test_calls_that_the_source_cut_may_differ(self) -> None:
+        made = trace(self.same(3, NOTHING))
+        assert one(made, FailureClass.LOOP).confidence is not None
+        spans = tuple(
+            structs.replace(span, extra={"cut": "arguments"})
+            if isinstance(span, ToolCall)
+            else span
+            for span in made.spans
+        )
+        cut, _, _ = steps.build(spans)
+        assert not found(structs.replace(made, spans=spans, steps=cut), FailureClass.LOOP)
 
     def test_a_cycle_of_two_calls(self) -> None:
         parts = [step(call("look", "a", at="x")), step(call("ask", "b", of="y"))] * 3
