@@ -55,7 +55,8 @@ AROUND = 2
 class Case(Struct, frozen=True, eq=False, kw_only=True):
     """A run as the rules see it: `found` as recorded, `hidden` with the outcome hidden.
 
-    `name` is its file below the folder of its source, and the beginning of its id. `failed` is None where neither the source nor a person says.
+    `name` is its file below the folder of its source, and the beginning of its id. `failed` is None
+    where neither the source nor a person says.
     """
 
     key: str

@@ -86,7 +86,7 @@ def tables(results: Precision) -> str:
     """The tables of the page, in Markdown."""
     return "\n\n".join(
         (
-            f"Measured {results.date}, rules `{results.engine}`.",
+            f"Measured {results.date}, with version {results.engine.split()[-1]} of the rules.",
             "## Precision by reading",
             _precision(results.rows),
             "## Runs that are given a class",
