@@ -32,7 +32,7 @@ def find(case: RuleContext) -> Iterator[Finding]:
     missing = [each for each in writes if each.kind == "missing"]
     made = [each for each in writes if each.kind in ("wrong argument", "extra")]
     first = min(made or missing, key=_step, default=None)
-    if first is not None:
+    if first is not None and case.reading.turns:
         yield _finding(case, first, missing)
 
 
@@ -48,6 +48,8 @@ def _finding(
     act = next((each for each in turn.acts if each.span.id == first.span), None)
     other = _instead(act, missing) if act is not None and first.kind == "extra" else None
     failure, why = FailureClass.OTHER, first.line
+    if first.kind == "extra":
+        why = f"gold has no {first.made}"
     if first.kind == "wrong argument":
         failure, why = FailureClass.BAD_ARGS, f"{first.tool}: {first.line}"
     elif other is not None:
@@ -84,5 +86,5 @@ def _texts(act: Act) -> Iterator[str]:
             yield value
 
 
-RULE = Rule(name=NAME, find=find, counts_as=FailureClass.OTHER)
-"""The tools took the calls: only the task says that they were the wrong ones."""
+RULE = Rule(name=NAME, find=find, counts_as=FailureClass.OTHER, share=0.0)
+"""It names a class only: what gold shows of steps, the localiser counts by itself."""
