@@ -85,8 +85,12 @@ _PAGE = re.compile(
 _PLANS = re.compile(r"\bplan\b|\blook(?:ed)? up\b|educated guess|next speaker", re.I)
 """Words of a turn that says what is to be found out: it may guess at it."""
 
+_ERROR = re.compile(r"\s*(?:error\b|\w*(?:error|exception)\b)", re.I)
+_TRACEBACK = re.compile(
+    r"Traceback \(most recent call last\):.*?\n(?=\S*(?:Error|Exception)\b)", re.S
+)
 _SHOWN = 200
-"""So many characters of a failed program's output show something beside the failure."""
+"""So many characters of a failed program's output show something beside its error."""
 
 
 def shows_page(turn: Turn) -> bool:
@@ -109,7 +113,10 @@ def first_observation(reading: Reading) -> int | None:
 
 
 def _shows(text: str, failed: bool | None) -> bool:
-    return bool(text.strip()) and (not failed or len(text) > _SHOWN)
+    """Does a result show anything? One that failed does where much stands beside its error."""
+    if not failed:
+        return bool(text.strip())
+    return not _ERROR.match(text) and len(_TRACEBACK.sub("", text)) > _SHOWN
 
 
 def find_invention(text: str, told: str) -> str | None:

@@ -140,7 +140,8 @@ def _says_unobserved(case: RuleContext) -> Iterator[Finding]:
         found = _made_up(case, turn, told)
         if found is None and (shown is None or turn.index < shown) and case.index.knows_task:
             claim = find_look_up(turn, last=turn is last)
-            answers = turn is last or any(map(closes, turn.acts))
+            delegates = any(later.thread != turn.thread for later in turns[place + 1 :])
+            answers = turn is last or (any(map(closes, turn.acts)) and not delegates)
             if claim is not None:
                 found = "claims a look-up; nothing was looked up", [claim]
             elif planned is not None and answers and reading.has_tools:

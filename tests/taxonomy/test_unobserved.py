@@ -88,9 +88,23 @@ class TestLookUps:
     def test_a_call_whose_result_was_not_recorded_may_have_shown_it(self) -> None:
         assert not found(trace([step(call("fetch", NOTHING, url="https://p.test")), CLAIM]))
 
-    def test_a_call_that_only_failed_showed_nothing(self) -> None:
-        gone = step(call("fetch", error("Error: host not found"), page="p"))
+    @pytest.mark.parametrize(
+        "said",
+        [
+            "Error: host not found",
+            f"ConversionError: no such file. {'The formats are pdf, html. ' * 20}",
+            f"Output:\nTraceback (most recent call last):\n{'  File x, line 1' * 30}\nOSError: no",
+        ],
+        ids=["short", "long", "a traceback"],
+    )
+    def test_a_call_that_only_failed_showed_nothing(self, said: str) -> None:
+        gone = step(call("fetch", error(said), page="p"))
         assert [each.step for each in found(trace([gone, CLAIM]))] == [1]
+
+    def test_a_program_that_printed_much_before_it_failed_showed_it(self) -> None:
+        shown = "Brest is a port founded in 1631. " * 9
+        printed = f"{shown}\nTraceback (most recent call last):\nOSError"
+        assert not found(trace([step(call("python", error(printed), code="look()")), CLAIM]))
 
     def test_of_a_run_that_passed_nothing_is_said(self) -> None:
         assert not found(trace([CLAIM], outcome="passed"))
