@@ -75,14 +75,13 @@ def _put_right(case: RuleContext, value: Value) -> bool:
 
 
 def _in_known_folder(case: RuleContext, value: Value) -> bool:
-    """Was a file's folder shown? A whole path of folders nobody makes up: it stood in the system
-    prompt where that was not recorded."""
+    """Was a file's folder shown? What a run looks for in its first step stood in the system prompt,
+    where that was not recorded."""
     folder = str(value.value).rpartition("/")[0]
     step = value.act.step
     if not folder or case.index.origin(step, folder) is not None:
         return bool(folder)
-    unlogged = case.reading.turns[step].ask.request.system is None
-    return unlogged and folder.startswith("/") and folder.count("/") > 1
+    return step == 0 and case.reading.turns[step].ask.request.system is None
 
 
 def _invented(case: RuleContext) -> Iterator[Finding]:
