@@ -123,10 +123,10 @@ _ADVICE = re.compile(r"\n\s*now let(?:'|’)s retry: .*", re.I | re.S)
 
 _MASKED = re.compile(
     r"\s*[\[<](?:tool )?(?:results?|outputs?|redacted|omitted|masked|removed|content)"
-    r"(?: \w+){0,3}[\]>]\s*|redacted",
+    r"(?: \w+){0,3}[\]>]\s*|redacted(?: (?:input|output|arguments?|results?|content))?",
     re.I,
 )
-"""What a source puts where it does not show what came back."""
+"""What a source puts where it does not show what was asked or came back."""
 
 
 def is_error(span: AnySpan) -> bool | None:
@@ -155,7 +155,12 @@ def result_text(span: AnySpan) -> str | None:
         shown = None if span.observation is None else observed(span.observation).text
     elif isinstance(span, ModelCall) and is_terminal(span.agent) and span.response.message:
         shown = text_of(span.response.message)
-    return None if shown is None or _MASKED.fullmatch(shown) else unwrapped(shown)
+    return None if shown is None or is_masked(shown) else unwrapped(shown)
+
+
+def is_masked(text: str) -> bool:
+    """Is a text only a mark of the source for what it does not show?"""
+    return bool(_MASKED.fullmatch(text))
 
 
 def is_terminal(speaker: str | None) -> bool:

@@ -129,6 +129,7 @@ SUB_LABELS: tuple[str, ...] = (
     "user off task",
     "grader never ran",
     "grader requires the unstated",
+    "call not in gold",
 )
 """A starter list for `other`; any text is allowed."""
 

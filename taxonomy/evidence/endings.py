@@ -87,6 +87,10 @@ _ASKS = re.compile(
 )
 
 
+_MORE = re.compile(r"would you like|do you want", re.I)
+"""How a run asks that may only offer more than it was asked for."""
+
+
 _OFFERS = re.compile(r"\bif (?:you|so|there|any|it|this)\b|\bfeel free\b|\bwant me to\b", re.I)
 
 
@@ -205,12 +209,19 @@ def _stopped_short(reading: Reading, thread: Sequence[Turn]) -> str | None:
         return "ended with an empty message" if _stopped_itself(last) else None
     attended = _attended(thread)
     closing = [each for each in _closing(last.said) if not _OFFERS.search(each)]
-    if not attended and any(map(_ASKS.search, closing)):
+    questions = () if attended else [each for each in closing if _ASKS.search(each)]
+    if any(not _MORE.search(each) or _idle(reading, thread) for each in questions):
         return "asked a question; no user present"
     for sentence in closing[-1:] if attended else closing:
         if _announces(sentence):
             return f"announced a step and stopped: “{cut(sentence, 50)}”"
     return None
+
+
+def _idle(reading: Reading, thread: Sequence[Turn]) -> bool:
+    """Did a run call nothing, or fail in the last it called?"""
+    acts = [act for turn in thread for act in reading.calls(turn) if works(act)]
+    return not acts or bool(acts[-1].reply.failed)
 
 
 def _left_undone(reading: Reading, thread: Sequence[Turn]) -> Ending | None:

@@ -20,7 +20,7 @@ from msgspec import Struct
 from replay import digests
 from replay.effects import guess, takes_program, words_of
 from replay.messages import content_text, results, text, thinking
-from replay.tool_errors import ASIDE, is_terminal
+from replay.tool_errors import ASIDE, is_masked, is_terminal
 from replay.trace import AgentSpan, Context, Json, Message, ModelCall, Step, Tool, ToolCall, Trace
 from taxonomy.evidence.results import Reply, cut, read, report
 from taxonomy.findings import Evidence
@@ -43,8 +43,8 @@ class Act(Struct, frozen=True, eq=False, kw_only=True):
 
     @property
     def cut(self) -> bool:
-        """Did the source cut the arguments? What is missing may have been there."""
-        return self.span.extra.get("cut") == "arguments"
+        """Did the source cut or mask the arguments? What is missing may have been there."""
+        return self.span.extra.get("cut") == "arguments" or is_masked(self.span.arguments_raw or "")
 
 
 class Turn(Struct, frozen=True, eq=False, kw_only=True):
@@ -71,6 +71,9 @@ _OBSERVATION = re.compile(
     r"|traceback \(most)",
     re.I,
 )
+
+_NO_CODE = re.compile(r"\s*there is no code from the last \d+ messages?\b", re.I)
+"""How a terminal of a chat says that it ran nothing."""
 
 WRITTEN = "its code"
 """The name of a program that a turn writes into its text for somebody else to run."""
@@ -152,6 +155,8 @@ def _shown(after: Turn) -> str:
     """The output of code that a turn shows or was shown, "" for none."""
     if not after.observer:
         return _observation(after.heard)
+    if _NO_CODE.match(after.said):
+        return ""
     terminal = not is_person(after.ask.agent)
     return after.said if terminal or _OBSERVATION.match(after.said) else ""
 

@@ -34,8 +34,9 @@ class Value(Struct, frozen=True, eq=False, kw_only=True):
     origin: Origin | None
 
 
-def values(index: Index, turn: Turn) -> Iterator[Value]:
-    """The values of a turn that need an origin; none where the run's first words are not known.
+def values(index: Index, turn: Turn, acts: Sequence[Act] | None = None) -> Iterator[Value]:
+    """The values of a turn's calls that need an origin; none where the run's first words are not
+    known. `acts` are the calls where those of the turn are not all, as a program in its text.
 
     An identifier put together from parts that were shown is a guess: it has an origin only where
     the call it stands in did not come back empty-handed. Where the source cut what was shown
@@ -44,7 +45,7 @@ def values(index: Index, turn: Turn) -> Iterator[Value]:
     if not index.knows_task:
         return
     partly = index.cut_from is not None and index.cut_from <= turn.index
-    for act in turn.acts:
+    for act in turn.acts if acts is None else acts:
         missing = act.reply.kind is Kind.MISSING
         for named in to_ground(act):
             origin = index.origin(turn.index, named.value)
@@ -74,6 +75,9 @@ _COMPOSED = re.compile(
 )
 """Last words of an argument's name whose value the model writes itself."""
 
+_MANY = {"list", "array"}
+"""Last words of an argument's name that say that it holds several of what the others name."""
+
 _ID = re.compile(r"ids?|uuid|guid|sku|iban|pnr|isbn|serial|ticket|tracking|hash|sha|commit")
 _CODE = re.compile(r"number|no|code|ref|reference|order|account|invoice|booking|reservation|user")
 _AMOUNT = re.compile(r"amount|price|total|cost|balance|fee|fare|payment|sum")
@@ -95,6 +99,7 @@ _CREATES = re.compile(
 _PLAIN_PATH = re.compile(r"[~./\\]*[\w][^*?\n:;|<>{}]*")
 _PATH_TOKEN = re.compile(r"(?<![\w$}])(?:~|\.{0,2})/?[\w.-]+(?:/[\w.@+-]+)+|\b[\w-]+\.[a-z]{1,5}\b")
 
+_MISSES = re.compile(r"no such file|not found", re.I)
 _PROGRAM = 8_000
 SMALLEST_ID = 1_000
 SMALLEST_AMOUNT = 10
@@ -107,6 +112,8 @@ def to_ground(act: Act) -> Iterator[Named]:
             continue
         keys = [part for part in path.split(".") if not part.isdecimal()]
         words = words_of(keys[-1]) if keys else []
+        if len(words) > 1 and words[-1] in _MANY:
+            words = words[:-1]
         if keys and keys[-1] in PROGRAM_KEYS:
             yield from _missing_paths(act, path, value)
         else:
@@ -164,11 +171,16 @@ def _own(words: list[str], act: Act) -> bool:
 
 def _missing_paths(act: Act, path: str, program: Json) -> Iterator[Named]:
     """Paths a program names that its own error says are not there."""
-    if act.reply.kind is not Kind.MISSING or not isinstance(program, str):
-        return
     blamed = act.reply.text
+    if not act.reply.failed or not isinstance(program, str) or not _MISSES.search(blamed):
+        return
     for token in dict.fromkeys(_PATH_TOKEN.findall(program[:_PROGRAM])):
-        says = re.search(rf"{re.escape(token)}\S{{0,3}} (?:no such|not found)", blamed, re.I)
+        named = re.escape(token)
+        says = re.search(
+            rf"{named}\S{{0,3}} (?:no such|not found)|no such file or directory: '{named}'",
+            blamed,
+            re.I,
+        )
         if says and not re.search(rf">\s*{re.escape(token)}", program):
             yield Named(path=path, value=token, sort="path")
 

@@ -22,6 +22,7 @@ from taxonomy.rules import (
     contradiction,
     false_success,
     gave_up,
+    gold,
     hallucinated_state,
     limits,
     loop,
@@ -47,6 +48,7 @@ RULES: tuple[Rule, ...] = (
     cap_hit.RULE,
     user_off_task.RULE,
     check.RULE,
+    gold.RULE,
     unverified.RULE,
     better_tool.RULE,
 )

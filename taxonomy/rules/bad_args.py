@@ -1,7 +1,8 @@
 """Bad args: the right tool with arguments that do not parse, do not fit, or are refused.
 
 A refusal that the next calls put right is how agents learn a tool, and no failure: only the last
-refusal of a tool that was never again called with success is one, or the first of several. Where
+refusal of a tool that was never again called with success is one, or the first of several; nor is
+one where another tool then changed the same file. Where
 the call is a program, the functions it calls are the tools: one that refuses its arguments counts
 unless the program defines it itself.
 """
@@ -13,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from replay.effects import words_of
 from taxonomy.classes import FailureClass
-from taxonomy.evidence.reading import WRITTEN, Act, Turn, called_and_answered, leaves
+from taxonomy.evidence.reading import WRITTEN, Act, Turn, called_and_answered, leaves, mutates
 from taxonomy.evidence.results import Kind, cut
 from taxonomy.findings import Finding
 from taxonomy.rules.rule import Rule, RuleContext
@@ -28,6 +29,9 @@ _MISUSED = re.compile(
 
 _INTERPRETERS = {"python", "interpreter", "ipython", "jupyter", "repl", "code"}
 """Words of tools that run a program: an error of the program's own is not the call's."""
+
+_FILE = re.compile(r"(?:file_?)?(?:path|name)|file", re.I)
+"""Names of arguments that say which file is meant."""
 
 REFUSED = frozenset({Kind.ARGUMENTS, Kind.SYNTAX})
 STUBBORN = 3
@@ -84,16 +88,26 @@ def _programs(act: Act) -> Iterator[str]:
 
 
 def _put_right(case: RuleContext, tool: str, last: Act) -> bool:
-    """Did a later call of the tool work, or a later program that calls the function?"""
-    if tool == last.name:
-        return case.reading.last_worked.get(tool, -1) > last.step
+    """Did a later call of the tool work, one that names the same file, or a later program that
+    calls the function?"""
+    if tool == last.name and case.reading.last_worked.get(tool, -1) > last.step:
+        return True
     later = (
         act for turn in case.reading.turns[last.step + 1 :] for act in case.reading.calls(turn)
     )
+    sought = _files(last) if tool == last.name else {f"{tool}("}
     return any(
-        act.reply.failed is False and any(f"{tool}(" in code for code in _programs(act))
+        act.reply.failed is False
+        and (mutates(act.span) is not False or tool != last.name)
+        and any(each in text for each in sought for text in _programs(act))
         for act in later
     )
+
+
+def _files(act: Act) -> set[str]:
+    """The files that a call names."""
+    found = leaves(act.span.arguments)
+    return {value for path, value in found if isinstance(value, str) and _FILE.fullmatch(path)}
 
 
 def _finding(refused: Sequence[tuple[Act, str]]) -> Finding:

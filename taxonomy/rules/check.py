@@ -3,8 +3,8 @@
 Reads what the source keeps of the grader beside the run (`replay.formats.sidecars`): its output
 and which of its tests failed. A grader never ran where it printed no result of any test and says
 why its runner could not start. It requires the unstated where every error it printed is of a file,
-a name or an argument that stands nowhere in the task, in what the run saw, or in what it wrote; by
-the names of its tests alone, that is half sure. The value a test expects is no such thing: an
+a name or an argument that stands nowhere in the task, in what the run saw, or in what it wrote, or
+by the names of its tests alone; either is a hint. The value a test expects is no such thing: an
 answer need not stand in the question. A prompt edit cannot fix it.
 """
 
@@ -29,8 +29,9 @@ UNSAID = "grader requires the unstated"
 RUNNER_MISSING = 0.7
 """Confidence where the runner was not found and nothing says why: the run may have removed it."""
 
-BY_NAME = 0.5
-"""Confidence of a test's name alone."""
+UNSTATED = 0.4
+"""Confidence that a grader requires what nobody stated: a hint. What a task leaves open, a reader
+may well take for said."""
 
 _RAN = re.compile(
     r"\bcollected \d+ item|\b\d+ (?:passed|failed)\b|^Ran \d+ tests?|\btest result: "
@@ -114,7 +115,7 @@ def _unsaid(case: RuleContext, text: str, tests: Mapping[str, Json]) -> Iterator
     if errors and all(each and each.lower() not in known for each in wanted):
         what = ", ".join(dict.fromkeys(map(str, wanted)))
         why = f"grader requires {cut(what, 40)}; not in task"
-        yield _finding(case, UNSAID, why, errors[:3], None)
+        yield _finding(case, UNSAID, why, errors[:3], UNSTATED)
     elif not text:
         yield from _unsaid_by_name(case, tests, known)
 
@@ -137,7 +138,7 @@ def _unsaid_by_name(case: RuleContext, tests: Mapping[str, Json], known: str) ->
     if all(subjects):
         what = ", ".join(dict.fromkeys(word for words in subjects for word in words))
         why = f"only {cut(failed[0], 40)} failed; the task does not mention {cut(what, 30)}"
-        yield _finding(case, UNSAID, why, failed[:3], BY_NAME)
+        yield _finding(case, UNSAID, why, failed[:3], UNSTATED)
 
 
 def _subjects(name: str, known: str) -> list[str]:

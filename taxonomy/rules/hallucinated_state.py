@@ -1,9 +1,12 @@
 """Hallucinated state: acts on an id, a file or an amount not found in context.
 
 A value counts where it needs an origin and has none (`value_origins`); a reply that says "not
-found" makes it stronger. So does a model that acts in text and writes the observation itself, and
-one that patches a file by lines that it never read. Where a run passed, the value was a lucky
-guess: a warning, not a failure.
+found" makes it stronger, one that was refused and then put right is no failure. So does a model
+that acts in text and writes the observation itself, one that patches a file by lines that it never
+read, and one that says what it never looked at (`unobserved`): it makes up its data, runs a program
+with a placeholder, claims to have looked something up, answers without the look-up that it planned,
+or states many facts from memory, before anything was shown. Where a run passed, the value was a
+lucky guess: a warning, not a failure.
 """
 
 from __future__ import annotations
@@ -14,11 +17,23 @@ from collections.abc import Iterator, Sequence
 from replay.effects import words_of
 from taxonomy.classes import FailureClass
 from taxonomy.evidence.claims import Claimed, claimed
+from taxonomy.evidence.endings import closes
 from taxonomy.evidence.reading import Act, Turn, called_and_answered, leaves, quote_turn
 from taxonomy.evidence.results import Kind, cut
+from taxonomy.evidence.unobserved import (
+    FACTS,
+    NAMES,
+    NUMBERS,
+    find_invention,
+    find_look_up,
+    find_plan,
+    first_observation,
+    list_unseen_facts,
+    placeholder,
+)
 from taxonomy.evidence.value_origins import Value
 from taxonomy.findings import Evidence, Finding
-from taxonomy.rules.rule import Rule, RuleContext
+from taxonomy.rules.rule import Rule, RuleContext, statements
 
 NAME = "hallucinated state"
 
@@ -39,7 +54,7 @@ def find(case: RuleContext) -> Iterator[Finding]:
     named: dict[tuple[str, str], dict[str, Value]] = {}
     for values in case.grounding.values():
         for value in values:
-            if value.origin is None:
+            if value.origin is None and not _put_right(case, value):
                 same = named.setdefault((value.act.name, value.path), {})
                 same.setdefault(str(value.value), value)
     found = [list(same.values()) for same in named.values()]
@@ -47,6 +62,26 @@ def find(case: RuleContext) -> Iterator[Finding]:
     yield from (_finding(case, values) for values in found)
     yield from _invented(case)
     yield from _unread(case)
+    yield from _says_unobserved(case)
+
+
+def _put_right(case: RuleContext, value: Value) -> bool:
+    """Was a value refused, and the tool later called with success, or a file only looked for in a
+    known folder?"""
+    if not value.act.reply.failed:
+        return False
+    looks = value.sort == "path" and _in_known_folder(case, value)
+    return looks or case.reading.last_worked.get(value.act.name, -1) > value.act.step
+
+
+def _in_known_folder(case: RuleContext, value: Value) -> bool:
+    """Was a file's folder shown? What a run looks for in its first step stood in the system prompt,
+    where that was not recorded."""
+    folder = str(value.value).rpartition("/")[0]
+    step = value.act.step
+    if not folder or case.index.origin(step, folder) is not None:
+        return bool(folder)
+    return step == 0 and case.reading.turns[step].ask.request.system is None
 
 
 def _invented(case: RuleContext) -> Iterator[Finding]:
@@ -86,6 +121,69 @@ def _unread(case: RuleContext) -> Iterator[Finding]:
                 evidence=tuple(quote_turn(turn, line) for line in made_up[:_CITED]),
             )
             return
+
+
+def _says_unobserved(case: RuleContext) -> Iterator[Finding]:
+    """The first turn that says what it never looked at. What opens a group chat is its prompt."""
+    reading = case.reading
+    turns = [turn for turn in reading.turns if not turn.observer]
+    if len({turn.ask.agent for turn in turns}) > 1:
+        turns = turns[1:]
+    shown = first_observation(reading)
+    told = (reading.trace.header.task or "").lower()
+    last = next((turn for turn in reversed(reading.main) if not turn.observer), None)
+    planned = None
+    for place, turn in enumerate(turns):
+        heard = (*turn.heard, *turn.overheard)
+        told += "\n".join(each.text for each in heard).lower()
+        found = _made_up(case, turn, told)
+        if found is None and (shown is None or turn.index < shown) and case.index.knows_task:
+            claim = find_look_up(turn, last=turn is last)
+            delegates = any(later.thread != turn.thread for later in turns[place + 1 :])
+            answers = turn is last or (any(map(closes, turn.acts)) and not delegates)
+            if claim is not None:
+                found = "claims a look-up; nothing was looked up", [claim]
+            elif planned is not None and answers and reading.has_tools:
+                found = (
+                    "answers without the look-up it planned",
+                    [turn.said or turn.acts[-1].key, planned],
+                )
+            elif place:
+                found = _from_memory(case, turn)
+            planned = planned or find_plan(turn)
+        if found is not None:
+            why, words = found
+            yield Finding(
+                failure=FailureClass.HALLUCINATED_STATE,
+                step=turn.index,
+                span=turn.ask.id,
+                why=why,
+                rule=NAME,
+                evidence=tuple(quote_turn(turn, each) for each in words),
+            )
+            return
+
+
+def _made_up(case: RuleContext, turn: Turn, told: str) -> tuple[str, list[str]] | None:
+    """Data that a turn makes up: in its words, or in a program that it runs."""
+    acts = case.reading.calls(turn)
+    texts = [leaf for act in acts for _, leaf in leaves(act.span.arguments)]
+    for text in (*statements(turn), *(text for text in texts if isinstance(text, str))):
+        words = find_invention(text, told)
+        if words is not None:
+            return "makes up data instead of reading it", [words]
+    used = next(filter(None, map(placeholder, acts)), None)
+    return None if used is None else (f"runs a program with a placeholder: {cut(used, 40)}", [used])
+
+
+def _from_memory(case: RuleContext, turn: Turn) -> tuple[str, list[str]] | None:
+    """Many facts of a turn that nothing shown to it holds."""
+    names, numbers = list_unseen_facts(case.index, turn)
+    count = len(names) + len(numbers)
+    if len(names) < NAMES or len(numbers) < NUMBERS or count < FACTS:
+        return None
+    listed = ", ".join((*names, *numbers))
+    return f"states {count} values not found in context; nothing was looked up", [listed]
 
 
 def _patch(turn: Turn) -> Claimed | None:

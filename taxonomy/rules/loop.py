@@ -179,13 +179,15 @@ def _again(left: Act, right: Act) -> bool:
     """Does a call repeat another, as far as anybody knows?
 
     Where neither reply was recorded, nothing tells that the very same call brought news; a tool
-    that is called again to see how something goes gets the benefit of the doubt.
+    that is called again to see how something goes gets the benefit of the doubt, and so do calls
+    whose arguments the source cut: what is missing may differ.
     """
     unknown = left.reply.failed is None and right.reply.failed is None
     if unknown and left.span.observation is not None:  # the source masks what it holds
         return False
     if unknown:
-        return left.key == right.key and not _STATUS.search(right.name)
+        whole = not left.cut and not right.cut
+        return whole and left.key == right.key and not _STATUS.search(right.name)
     return repeats(left, right)
 
 

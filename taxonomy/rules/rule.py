@@ -17,6 +17,7 @@ from taxonomy.classes import FailureClass
 from taxonomy.evidence.context_index import Index
 from taxonomy.evidence.reading import Act, Reading, Schemas, Turn, leaves, mutates, quote_turn
 from taxonomy.evidence.results import cut
+from taxonomy.evidence.unobserved import shows_page
 from taxonomy.evidence.value_origins import Value, values
 from taxonomy.findings import Finding
 
@@ -86,7 +87,10 @@ class RuleContext:
     @cached_property
     def grounding(self) -> dict[int, tuple[Value, ...]]:
         """The values of each step that need an origin, steps without one left out."""
-        found = ((turn.index, tuple(values(self.index, turn))) for turn in self.reading.turns)
+        found = (
+            (turn.index, tuple(values(self.index, turn, self.reading.calls(turn))))
+            for turn in self.reading.turns
+        )
         return {step: named for step, named in found if named}
 
 
@@ -201,6 +205,9 @@ ALIKE = 95.0
 LONGEST_ROUND = 3
 """So many speakers may take turns in saying the same again."""
 
+_NEAR = 6
+"""So many turns later a page is no longer shown again, but once more."""
+
 _LONG = 80
 _COMPARED = 4_000
 
@@ -227,7 +234,8 @@ def why_said(told: Sequence[Turn]) -> str:
 def speeches(reading: Reading, turns: Sequence[Turn]) -> Iterator[list[Turn]]:
     """The earliest speech, or round of them, that is given again in each silent stretch."""
     for run in _silent_runs(reading, turns):
-        found = min(_rounds(run), key=lambda round_: round_[1].index, default=None)
+        told = [*_rounds(run), *_returns(run)]
+        found = min(told, key=lambda round_: round_[1].index, default=None)
         if found is not None:
             yield found
 
@@ -252,6 +260,17 @@ def _silent_runs(reading: Reading, turns: Sequence[Turn]) -> Iterator[list[Turn]
         else:
             run.append(turn)
     yield run
+
+
+def _returns(run: Sequence[Turn]) -> Iterator[list[Turn]]:
+    """The same page, shown three times within a few turns by the browser of a group chat."""
+    told: dict[tuple[str | None, str], list[Turn]] = {}
+    for turn in filter(shows_page, run):
+        same = told.setdefault((turn.ask.agent, turn.said), [])
+        if same and turn.index - same[-1].index > _NEAR:
+            same.clear()
+        same.append(turn)
+    yield from (same for same in told.values() if len(same) >= SPEECH_TIMES)
 
 
 def _rounds(run: Sequence[Turn]) -> Iterator[list[Turn]]:

@@ -1,11 +1,13 @@
 """Wrong tool: a plausible call of an instrument that is not there, or not for this.
 
-Three signs: a tool that was not offered, or that the runtime does not know; a reply that names
-another tool to use; a tool that kept failing on what another tool then did at once.
+Four signs: a tool that was not offered, or that the runtime does not know; a function that a
+program calls as a tool and nothing defines; a reply that names another tool to use, after which
+this one is called again; a tool that kept failing on what another tool then did at once.
 """
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterator
 from itertools import zip_longest
@@ -33,6 +35,8 @@ def find(case: RuleContext) -> Iterator[Finding]:
         why = gone if gone and not _corrected(case, act, after) else _sent_away(case, act)
         if why is not None:
             wrong.setdefault(act.name, (act, why))
+    for name, act in _undefined_functions(case):
+        wrong.setdefault(name, (act, f"called {name}, which is not defined"))
     for act, why in _outdone(case):
         wrong.setdefault(act.name, (act, why))
     yield from (_finding(act, why) for act, why in wrong.values())
@@ -48,6 +52,36 @@ def absent(turn: Turn, act: Act) -> str | None:
     return None
 
 
+_UNDEFINED = re.compile(
+    r"NameError: name '(\w+)' is not defined|Forbidden function evaluation: '(\w+)'"
+)
+
+
+def _undefined_functions(case: RuleContext) -> Iterator[tuple[str, Act]]:
+    """(name, program) of each function that a program calls by itself, that nothing in it defines
+    or imports, and that no later program called with success."""
+    ran = [act for turn in case.reading.turns for act in case.reading.calls(turn)]
+    for place, act in enumerate(ran):
+        error = _UNDEFINED.search(act.reply.text) if act.reply.failed else None
+        name = (error[1] or error[2]) if error is not None else ""
+        if not name or not _calls(act, name) or _defines(act, name):
+            continue
+        if not any(later.reply.failed is False and _calls(later, name) for later in ran[place:]):
+            yield name, act
+
+
+def _calls(act: Act, name: str) -> bool:
+    called = re.compile(rf"(?<![\w.]){name}\(")
+    return any(
+        called.search(text) for _, text in leaves(act.span.arguments) if isinstance(text, str)
+    )
+
+
+def _defines(act: Act, name: str) -> bool:
+    made = re.compile(rf"\bdef {name}\b|\bimport (?:[\w, ]*\b)?{name}\b|^{name} *=", re.M)
+    return any(made.search(text) for _, text in leaves(act.span.arguments) if isinstance(text, str))
+
+
 def _corrected(case: RuleContext, act: Act, after: Act | None) -> bool:
     """Was the next call one of a tool there is, and this tool never called again?"""
     again = case.reading.last_called[act.name] > act.step
@@ -55,8 +89,10 @@ def _corrected(case: RuleContext, act: Act, after: Act | None) -> bool:
 
 
 def _sent_away(case: RuleContext, act: Act) -> str | None:
-    """The reply names another tool, and this one never worked in the run."""
-    if act.reply.kind is not Kind.OTHER_TOOL or act.name in case.reading.last_worked:
+    """The reply names another tool, and this one was called again, but never worked."""
+    never = act.name not in case.reading.last_worked
+    again = case.reading.last_called[act.name] > act.step
+    if act.reply.kind is not Kind.OTHER_TOOL or not never or not again:
         return None
     return f"{act.name}: {cut(act.reply.gist, 70)}"
 

@@ -29,6 +29,7 @@ from replay.store.rows import StepRow
 from taxonomy.classes import CLASSES, SHAPES
 from taxonomy.judgements.tags import TagRow
 from taxonomy.query.listing import RunRow
+from tests.bench import precision_results
 from tests.bench.calibration_results import markdown, shipped
 from tests.faults import reached
 from tests.licences import licences
@@ -256,6 +257,7 @@ def licence_table() -> str:
 
 BLOCKS: dict[str, Callable[[], str]] = {
     "calibration": calibrated,
+    "precision": lambda: precision_results.tables(precision_results.shipped()),
     "changes": changes,
     "classes": classes,
     "columns": columns,

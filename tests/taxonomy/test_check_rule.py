@@ -147,14 +147,14 @@ class TestACheckThatWantsTheUnsaid:
         parts = [step("I look.", call("Bash", error("denied"), command="ls")), step("")]
         assert not of_check(checked(REPORT.format("total.csv"), parts=parts))
 
-    def test_the_one_test_of_several_that_is_named_for_it_is_half_sure(self) -> None:
+    def test_the_one_test_of_several_that_is_named_for_it_is_a_hint(self) -> None:
         tests: dict[str, Json] = {
             "test_sum_exists": "passed",
             "test_sum_value": "passed",
             "test_sum_executable": "failed",
         }
         (finding,) = of_check(checked(tests=tests))
-        assert finding.confidence == check.BY_NAME
+        assert finding.is_hint
         assert finding.why == (
             "only test_sum_executable failed; the task does not mention executable"
         )

@@ -114,6 +114,7 @@ def test_the_airline_agent_that_takes_a_three_day_old_booking_for_a_fresh_one() 
     assert first.step == 3
     assert first.why.startswith("falsely claims 12 May is within 24 h of 15 May, then call not in")
     (finding,) = [each for each in said.findings if each.rule == contradiction.NAME]
+    assert (finding.step, finding.why) == (3, "falsely claims 12 May is within 24 h of 15 May")
     says, observed, told = finding.evidence
     assert says.text.startswith("Since it was booked on May 12, 2024")
     assert (observed.step, observed.place) == (2, "get_reservation_details")

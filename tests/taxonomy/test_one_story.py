@@ -34,6 +34,7 @@ from taxonomy.rules import (
     contradiction,
     false_success,
     gave_up,
+    gold,
     hallucinated_state,
     limits,
     loop,
@@ -63,6 +64,7 @@ RULES = {
     unverified.NAME: VERIFIED,
     better_tool.NAME: None,  # a hint: the tool that was called took its call
     check.NAME: None,  # of the check, which came after the run
+    gold.NAME: None,  # of the task: the tools took the calls
     user_off_task.NAME: None,  # of the user
 }
 """The item that does not hold at a step where a rule has its finding."""

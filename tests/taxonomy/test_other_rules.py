@@ -163,7 +163,7 @@ class TestStrayedUser:
             self.talk(self.ASK, self.LACKS, "Then I cannot help."), "user off task"
         )
         assert (finding.sub, finding.attribution) == ("user off task", Attribution.USER)
-        assert finding.step == 1
+        assert (finding.step, finding.is_hint) == (1, True)
         assert finding.why.startswith("user never gives mia_li_3668")
         assert [(each.role, each.text, each.place) for each in finding.evidence] == [
             ("user", "I do not have it with me.", ""),
@@ -199,26 +199,18 @@ class TestStrayedUser:
     def test_a_value_that_nobody_asked_for_is_none(self) -> None:
         assert not by_rule(self.talk("What about it?", self.LACKS, "Well."), user_off_task.NAME)
 
-    def test_a_value_that_the_user_makes_up(self) -> None:
-        made = self.talk("Your mail?", heard("It is mia@mail.test, and mia_li_3668."), "Thanks.")
-        (finding,) = by_rule(made, user_off_task.NAME)
-        assert finding.why == "user says mia@mail.test; not in the user's instruction"
-        assert finding.evidence[0].text == "It is mia@mail.test, and mia_li_3668."
-
-    def test_a_long_value_is_cut_to_forty_characters(self) -> None:
-        made = self.talk("Your mail?", heard(f"It is m{'a' * 40}@mail.test."), "Thanks.")
-        (finding,) = by_rule(made, user_off_task.NAME)
-        assert finding.why == f"user says m{'a' * 38}…; not in the user's instruction"
-
-    def test_a_value_that_the_agent_named_first_is_none(self) -> None:
-        made = self.talk("I see flight HAT045.", heard("Yes, HAT045."), "Fine.")
-        assert not by_rule(made, user_off_task.NAME)
+    def test_another_value_that_the_user_lacks_is_none(self) -> None:
+        made = self.talk(
+            "Your user ID and the reservation ID?", heard("I don't have the reservation ID."), "Oh."
+        )
+        found = by_rule(made, user_off_task.NAME)
+        assert [each.why.split(";")[0] for each in found] == ["user never gives HXDUBJ"]
 
     def test_without_the_user_s_instruction_nothing_is_said(self) -> None:
         assert not by_rule(trace([self.ASK, self.LACKS, "Oh."]), user_off_task.NAME)
 
     @needs_shared
-    def test_a_fifth_of_the_failed_airline_runs_are_the_user_s_doing(self) -> None:
+    def test_users_of_few_airline_runs_keep_back_what_they_were_asked_for(self) -> None:
         failed, strayed, passed = 0, 0, 0
         for batch in tau_bench.read(Source(DATA / "tau_bench" / "gpt-4o-airline.json"), Tally()):
             made = whole(batch)
@@ -227,7 +219,7 @@ class TestStrayedUser:
                 failed, strayed = failed + 1, strayed + found
             else:
                 passed += found
-        assert (failed, strayed, passed) == (116, 23, 0)
+        assert (failed, strayed, passed) == (116, 14, 0)
 
 
 class TestHints:

@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from replay import steps
-from replay.trace import Json, Stop, Trace
+from replay.trace import Json, Stop, ToolCall, Trace
 from taxonomy.classes import Attribution, FailureClass
 from taxonomy.findings import Finding
 from taxonomy.rules.loop import loops
@@ -54,6 +54,18 @@ class TestLoop:
 
     def test_twice_is_a_retry(self) -> None:
         assert not found(trace(self.same(2)), FailureClass.LOOP)
+
+    def test_calls_that_the_source_cut_may_differ(self) -> None:
+        made = trace(self.same(3, NOTHING))
+        assert one(made, FailureClass.LOOP).confidence is not None
+        spans = tuple(
+            structs.replace(span, extra={"cut": "arguments"})
+            if isinstance(span, ToolCall)
+            else span
+            for span in made.spans
+        )
+        cut, _, _ = steps.build(spans)
+        assert not found(structs.replace(made, spans=spans, steps=cut), FailureClass.LOOP)
 
     def test_a_cycle_of_two_calls(self) -> None:
         parts = [step(call("look", "a", at="x")), step(call("ask", "b", of="y"))] * 3
@@ -613,12 +625,15 @@ class TestWrongTool:
 
     def test_a_reply_that_names_another_tool(self) -> None:
         away = error("Binary file. Please use the Bash tool instead")
-        finding = one(trace([step(call("Read", away, file_path="x.db"))]), FailureClass.WRONG_TOOL)
+        reads = step(call("Read", away, file_path="x.db"))
+        finding = one(trace([reads, reads]), FailureClass.WRONG_TOOL)
         assert finding.why == "Read: Binary file. Please use the Bash tool instead"
+        advised = trace([reads, step(call("Bash", "x", command="strings x.db"))])
+        assert not found(advised, FailureClass.WRONG_TOOL), "it took the advice"
 
     def test_a_long_reply_that_names_another_tool_is_cut(self) -> None:
         words = f"Please use the Bash tool instead of this one{' for files as large as this' * 3}"
-        made = trace([step(call("Read", error(words), file_path="x.db"))])
+        made = trace([step(call("Read", error(words), file_path="x.db"))] * 2)
         assert one(made, FailureClass.WRONG_TOOL).why == f"Read: {words[:69]}…"
 
     def test_a_slip_that_is_made_again_is_none_that_was_mended(self) -> None:
