@@ -119,6 +119,8 @@ def class_label(failure: FailureClass, sub: str | None) -> str:
 
 SUB_LABELS: tuple[str, ...] = (
     "policy violation",
+    "instruction broken",
+    "false claim",
     "premise not checked",
     "missing step",
     "arithmetic",

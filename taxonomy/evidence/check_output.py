@@ -22,13 +22,13 @@ from taxonomy.evidence import javascript_checks
 from taxonomy.evidence.check_runs import (
     CheckBlock,
     CheckRun,
-    FailedCheck,
     add_counts,
     drop_repeats,
     find_sides,
     is_own_file,
     split_blocks,
 )
+from taxonomy.findings import FailedCheck
 
 _HINTS = re.compile(
     r"\b(?:passed|failed|errors?|skipped|deselected|xfailed|xpassed|warnings?) in \d"

@@ -7,20 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-
-class FailedCheck(Struct, frozen=True, kw_only=True):
-    """One check that failed. `file` and `line` are the innermost place of the project that the
-    runner names; `detail` is all that was printed of it, `at` where that begins in the text."""
-
-    name: str
-    runner: str
-    message: str = ""
-    expected: str | None = None
-    found: str | None = None
-    file: str | None = None
-    line: int | None = None
-    detail: str = ""
-    at: int | None = None
+from taxonomy.findings import FailedCheck
 
 
 class CheckRun(Struct, frozen=True, kw_only=True):

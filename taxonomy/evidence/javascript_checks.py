@@ -10,12 +10,12 @@ from msgspec import structs
 from taxonomy.evidence.check_runs import (
     CheckBlock,
     CheckRun,
-    FailedCheck,
     add_counts,
     drop_repeats,
     is_own_file,
     split_blocks,
 )
+from taxonomy.findings import FailedCheck
 
 # --- JavaScript: Jest, Vitest, Mocha
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from taxonomy.evidence.check_output import read_checks
-from taxonomy.evidence.check_runs import CheckRun, FailedCheck
+from taxonomy.evidence.check_runs import CheckRun
+from taxonomy.findings import FailedCheck
 from tests.shared import DATA, needs_shared
 
 OUTPUTS = Path(__file__).parent / "check_output"

@@ -32,9 +32,11 @@ from taxonomy.rules import (
     cap_hit,
     check,
     contradiction,
+    false_claim,
     false_success,
     gave_up,
     hallucinated_state,
+    instruction_broken,
     limits,
     loop,
     malformed,
@@ -64,6 +66,8 @@ RULES = {
     better_tool.NAME: None,  # a hint: the tool that was called took its call
     check.NAME: None,  # of the check, which came after the run
     user_off_task.NAME: None,  # of the user
+    instruction_broken.NAME: None,  # no item of the score asks for what was forbidden
+    false_claim.NAME: None,  # the checks deny it, of which no item of the score knows
 }
 """The item that does not hold at a step where a rule has its finding."""
 
