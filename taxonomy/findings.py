@@ -172,11 +172,16 @@ class FailedCheck(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cause: Evidence | None = None
 
     @property
+    def short_name(self) -> str:
+        """The name without the file it stands in."""
+        return self.name.rpartition("::")[2]
+
+    @property
     def phrase(self) -> str:
         """What failed, in a line: `test_total: expected 42, found 22`."""
         if self.expected is not None and self.found is not None:
-            return f"{self.name}: expected {self.expected}, found {self.found}"
-        return f"{self.name}: {self.message}" if self.message else f"{self.name} failed"
+            return f"{self.short_name}: expected {self.expected}, found {self.found}"
+        return f"{self.short_name}: {self.message}" if self.message else f"{self.short_name} failed"
 
     @property
     def location(self) -> str:

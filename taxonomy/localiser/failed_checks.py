@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from taxonomy.evidence.results import cut
 from taxonomy.findings import Candidate, CheckReport, Finding, Signal
 from taxonomy.localiser.candidates import MOST, SCORE
 from taxonomy.rules import instruction_broken
@@ -18,6 +19,9 @@ from taxonomy.rules.rule import RuleContext
 CHECK = "failed check"
 INSTRUCTION = "broken instruction"
 """The names of such signs. They are no features: nothing is weighed."""
+
+LONGEST = 160
+"""Characters of what a check said in the phrase of a candidate."""
 
 
 def certain_first(
@@ -52,8 +56,8 @@ def _certain(found: Sequence[Finding], checks: CheckReport) -> Iterator[tuple[in
             what = f"{check.cause.role} {check.cause.text}; {check.phrase}"
             named.setdefault(check.cause.step, []).append(what)
     for step, phrases in sorted(named.items(), key=lambda each: -len(each[1])):
-        more = f" (and {len(phrases) - 1} more failing checks)" if len(phrases) > 1 else ""
-        yield step, CHECK, phrases[0] + more
+        more = f"; {len(phrases) - 1} more failing checks name it" if len(phrases) > 1 else ""
+        yield step, CHECK, cut(phrases[0], LONGEST) + more
 
 
 def _candidate(step: int, name: str, phrase: str, known: Candidate | None) -> Candidate:
