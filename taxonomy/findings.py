@@ -148,7 +148,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
         return f"correct in {f'about {tens}' if tens else 'less than 1'} of 10 labelled runs"
 
 
-class FailedCheck(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class FailedCheck(Struct, frozen=True, kw_only=True):
     """A check (a test, a verifier's or a scorer's item) that failed, as its runner printed it.
 
     `file` and `line` are the innermost place of the project that the runner names; `detail` is all
@@ -210,7 +210,7 @@ class RedEdit(Struct, frozen=True, kw_only=True):
         )
 
 
-class CheckReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CheckReport(Struct, frozen=True, kw_only=True):
     """What checks said of a run that is not known to have passed: those of its outcome first, then
     those that it ran itself and left failing. `unnamed` failed too, and were not named."""
 

@@ -16,7 +16,7 @@ import ast
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from taxonomy.evidence import javascript_checks
 from taxonomy.evidence.check_runs import (
@@ -43,7 +43,7 @@ _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r(?=\n)")
 
 def read_checks(text: str) -> tuple[CheckRun, ...]:
     """What each runner in a text says, () where none is known to have run."""
-    text = _ANSI.sub("", text) if "\x1b" in text or "\r" in text else text
+    text = _without_marks(text)
     if not _HINTS.search(text):
         return ()
     return tuple(run for read in _READERS for run in read(text))
@@ -375,6 +375,41 @@ def _cargo_check(name: str, head: re.Match[str], block: CheckBlock | None) -> Fa
         detail=block.text,
         at=block.at,
     )
+
+
+class FailingPart(Struct, frozen=True, kw_only=True):
+    """The lines of an output (from 0, the end not included) from its first to its last failing
+    check, and what each runner in it counted."""
+
+    start: int
+    end: int
+    counts: str
+
+
+def failing_part(text: str) -> FailingPart | None:
+    """Where a text shows checks that failed, None where it shows none."""
+    runs = [run for run in read_checks(text) if run.failed]
+    checks = [check for run in runs for check in run.failures if check.at is not None]
+    if not checks:
+        return None
+    plain = _without_marks(text)
+    lines = [(plain.count("\n", 0, check.at), check.detail.count("\n") + 1) for check in checks]
+    return FailingPart(
+        start=min(start for start, _ in lines),
+        end=min(max(start + many for start, many in lines), plain.count("\n") + 1),
+        counts=", ".join(map(_said, runs)),
+    )
+
+
+def _said(run: CheckRun) -> str:
+    """`pytest: 2 of 8 failed`."""
+    whole = "" if run.passed is None else f" of {run.passed + run.failed}"
+    return f"{run.runner}: {run.failed}{whole} failed"
+
+
+def _without_marks(text: str) -> str:
+    """A text without the marks of colours."""
+    return _ANSI.sub("", text) if "\x1b" in text or "\r" in text else text
 
 
 _READERS: tuple[Callable[[str], Iterator[CheckRun]], ...] = (

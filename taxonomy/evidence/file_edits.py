@@ -112,6 +112,14 @@ def edits_of(tool: str, arguments: Json, reply: str = "") -> tuple[FileEdit, ...
     )
 
 
+def only_edits(arguments: Json) -> bool:
+    """Do the edits of a call say all that its arguments do? A shell command may do more."""
+    if isinstance(arguments, dict) and _text(arguments, _PATHS) is None:
+        programs = (v for k, v in arguments.items() if str(k).lower() in PROGRAM_KEYS)
+        return all(_BEGIN in _command(each) for each in programs)
+    return not isinstance(arguments, str) or _BEGIN in arguments
+
+
 def _text(values: Mapping[str, Json], names: Sequence[str]) -> str | None:
     return next((values[name] for name in names if isinstance(values.get(name), str)), None)
 
