@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from arc_tui.features.compare.run import build_compare
 from arc_tui.features.trace.command import brief_text
 from arc_tui.features.trace.pages import why_page
 from arc_tui.views.known import NAMED, KnownLine, check_lines
@@ -60,6 +61,14 @@ def test_why_shows_the_check_at_the_step_that_wrote_it(tmp_path: Path) -> None:
             page = why_page(view, build_step(store, key, at, rows=view.steps, said=view.diagnosis))
             shown = "test_total_counts_each_piece: expected 42, found 22  check" in texts(page)
             assert shown is there
+
+
+def test_compare_has_the_checks_of_both(tmp_path: Path) -> None:
+    key = run(tmp_path / "arc.db", step("I write.", WROTE), "Done.", printed=RED)
+    with open_ledger(tmp_path / "arc.db") as store:
+        view = build_compare(store, key, key)
+        known = build_trace(store, key).known
+    assert view.a.known == view.b.known == known
 
 
 def test_many_checks_of_one_cause_share_a_line_that_names_and_counts_the_others() -> None:
