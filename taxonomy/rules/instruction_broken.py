@@ -28,7 +28,7 @@ NAME = "instruction broken"
 _EDIT = r"(?:edit|modify|change|alter|touch|update|rewrite|overwrite|delete|remove|rename)"
 _EDITING = r"(?:edit|modify|chang|alter|touch|updat|rewrit|overwrit|delet|remov|renam)ing"
 _NOT = (
-    r"(?:(?:^|(?<=[.:,;(] )|(?<=\bplease )|(?<=\band )|(?<=\bbut )|(?<=\byou ))"
+    r"(?:(?:^|(?<=[-.:,;(–—] )|(?<=\bplease )|(?<=\band )|(?<=\bbut )|(?<=\byou ))"
     r"(?:please )?(?:do not|don(?:'|’)t|never)"
     r"|you (?:must not|mustn(?:'|’)t|should not|shouldn(?:'|’)t|may not|cannot|can(?:'|’)t))"
 )
@@ -36,15 +36,28 @@ _NOT = (
 
 _FORBIDS = re.compile(
     rf"(?:{_NOT} (?:ever )?(?:try to |attempt to )?{_EDIT}(?:(?:,| or|/| and)+ ?{_EDIT})*"
-    rf"|\b(?:without|avoid|refrain from|no) {_EDITING}(?:(?:,| or|/| and)+ ?{_EDITING})*)"
+    rf"|\b(?P<aside>without|avoid|refrain from|no) {_EDITING}(?:(?:,| or|/| and)+ ?{_EDITING})*)"
     r"\b:?\s+(?P<what>[^;!?]{1,160})",
     re.I,
 )
-_ONLY = re.compile(
-    rf"\b(?:you (?:may|must|should|can) )?only {_EDIT} (?P<what>[^,;!?]{{1,120}})"
-    rf"|\b{_EDIT} only (?P<that>[^,;!?]{{1,120}})",
+_TELLS = re.compile(
+    r"(?:(?:please|now|then|and|also|just|you (?:must|should|are to|have to|need to|can)"
+    r"|your task is to) )*"
+    r"(?:add|avoid|change|clean|complete|debug|do|find|finish|fix|get|go|implement|improve|let"
+    r"|make|mend|migrate|optimi[sz]e|pass|port|refactor|refrain|remove|rename|repair|replace|resolve"
+    r"|rewrite|simplify|solve|speed|update|write|work|no)\b",
     re.I,
 )
+"""How a sentence begins that tells somebody what to do, rather than what is so."""
+
+_ONLY = re.compile(
+    rf"(?:(?:please|you (?:may|must|should|can)) )?(?:only {_EDIT}|{_EDIT} only)"
+    r" (?P<what>[^,;!?]{1,120})",
+    re.I,
+)
+_WHOLE_TASK = 1_500
+"""Characters of a task in which "only edit X" is of the task; longer ones have how-tos in them."""
+
 _USE = re.compile(
     rf"(?:{_NOT} (?:ever )?(?:try to |attempt to )?(?:use|run|call|execute|invoke)"
     r"|\bwithout (?:using|running|calling))"
@@ -52,23 +65,34 @@ _USE = re.compile(
     re.I,
 )
 _CONDITION = re.compile(
-    r"\b(?:unless|if|when|whenever|until|except|before|after|while|instead|than|directly|manually"
+    r"\b(?:unless|if|when|whenever|until|except|before|after|while|during|between|instead|than|directly|manually"
+    r"|by hand|to (?:make|change|accommodate|fix|get|pass|work around|force|hide)"
     r"|more|again|only if|as long as|without (?:asking|permission|reading|first|checking|a)"
     r"|interactive|flags?|e\.g|for example|to (?:read|view|search|find|communicate))\b",
     re.I,
 )
 _TESTS = re.compile(
-    r"^(?:(?:the|any|of|existing|current|other|unit|provided|given|these|those|my|our|all|its"
-    r"|test(?:ing)?|logic|or|in) )*(?:tests?(?: (?:files?|cases?|suites?|code|logic|folder"
-    r"|director(?:y|ies)))?|tests?/|`tests?/?`)(?=\W|$)",
+    r"(?:(?:the|any|of|in|existing|current|other|unit|provided|given|these|those|my|our|all|its"
+    r"|testing|logic|or|failing|hidden) )*"
+    r"(?:tests\b|`tests?/?`|tests?/|test (?:files?|cases?|suites?"
+    r"|code|logic|folder|director(?:y|ies)|scripts?|data)\b|test(?=$|[.,)]| [-–—]))",
     re.I,
 )
 _PATH = re.compile(
-    r"`([^`\s]+)`|['\"]([\w./-]+)['\"]|((?:[\w.-]+/)+[\w.-]*|[\w-]+(?:\.[\w-]+)*\.[a-z]\w{0,5})\b"
+    r"`([^`\s]+)`|['\"]([\w./-]+)['\"]"
+    r"|((?:/?[\w.-]+/)+(?=[\s,.)]|$)|(?:/?[\w.-]+/)*[\w-]+(?:\.[\w-]+)*\.[a-z]\w{0,9}\b)"
+)
+_EXTENSIONS = (
+    "bash|bat|c|cc|cfg|cjs|conf|cpp|cs|css|csv|dart|env|ex|exs|go|gradle|h|hpp|html?|ini|ipynb|java"
+    "|jl|jsx?|jsonl?|kts?|less|lock|lua|md|mdx|mjs|mod|pbxproj|php|pl|properties|proto|ps1|py|pyi|r"
+    "|rb|rs|rst|sass|scala|scss|sh|sql|sum|svelte|swift|tf|toml|tsv|tsx?|txt|vue|xml|ya?ml|zig"
 )
 _LOOKS_LIKE_PATH = re.compile(
-    r"/?(?:[\w.@*-]+/)+[\w.@*-]*|[\w*-]+(?:\.[\w-]+)*\.[A-Za-z]\w{0,5}|\.\w+"
+    rf"/?(?:[\w.@*-]+/)+[\w.@*-]*|(?![.])[\w.*-]+\.(?:{_EXTENSIONS})|\.(?!(?:{_EXTENSIONS})$)[\w.-]+"
+    r"|\.env|Makefile|Dockerfile"
 )
+"""A path with a folder, a file of a known kind, or a hidden one; an ending alone is none."""
+
 _NOT_A_PATH = re.compile(r"(?:e\.g|i\.e|etc|vs)\.?|\d[\d.]*|https?:.*", re.I)
 
 LANGUAGES: dict[str, tuple[tuple[str, ...], re.Pattern[str]]] = {
@@ -126,7 +150,7 @@ def prohibitions(case: RuleContext) -> Iterator[Prohibition]:
         for line in _SENTENCE.split(listed):
             sentence = _LINE_MARKS.sub("", line.replace("**", "")).strip()
             if sentence and len(sentence) <= _LONGEST:
-                yield from _forbidden(case, sentence, step, place)
+                yield from _forbidden(case, sentence, step, place, short=len(text) <= _WHOLE_TASK)
 
 
 _LIST = re.compile(r":[ \t]*\n+((?:[ \t]*[-*•] .+(?:\n|\Z))+)")
@@ -158,20 +182,26 @@ def _instructions(case: RuleContext) -> Iterator[tuple[int, str, str]]:
             yield step, place, text
 
 
-def _forbidden(case: RuleContext, sentence: str, step: int, place: str) -> Iterator[Prohibition]:
+def _forbidden(
+    case: RuleContext, sentence: str, step: int, place: str, *, short: bool
+) -> Iterator[Prohibition]:
     if sentence.endswith("?"):
         return
     for match in _FORBIDS.finditer(sentence):
-        what = match["what"].strip()
-        if _CONDITION.search(match[0]) or _CONDITION.search(sentence[: match.start()]):
+        named = list(_items(match["what"]))
+        if any(map(_CONDITION.search, (sentence[: match.start()], *named))):
             continue
-        tests = bool(_TESTS.match(what))
-        paths = tuple(_paths(what))
+        if match["aside"] and not _TELLS.match(sentence):
+            continue
+        tests = any(_TESTS.match(item) for item in named)
+        paths = tuple(path for item in named for path in _paths(item))
         if tests or paths:
             yield Prohibition(sentence=sentence, step=step, place=place, tests=tests, paths=paths)
-    for match in _ONLY.finditer(sentence):
-        paths = tuple(_paths(match["what"] or match["that"]))
-        if paths and not _CONDITION.search(sentence):
+    only = _ONLY.match(sentence) if place != "system prompt" and short else None
+    if only is not None and not _CONDITION.search(only[0]):
+        named = list(_items(only["what"]))
+        paths = tuple(path for item in named for path in _paths(item))
+        if paths and all(map(_NAMES_ONLY.fullmatch, named)):
             yield Prohibition(sentence=sentence, step=step, place=place, paths=paths, only=True)
     for match in _USE.finditer(sentence):
         if _CONDITION.search(sentence):
@@ -179,7 +209,31 @@ def _forbidden(case: RuleContext, sentence: str, step: int, place: str) -> Itera
         yield from _named_tool(case, match["what"], sentence, step, place)
 
 
+_NEXT = re.compile(r"\s*(?:[,;(]|\b(?:or|and|nor)\b)\s*")
+_ANOTHER_ACT = re.compile(
+    r"(?:only|just|then|please|but|instead|you|i|we|it|run|fix|use|make|keep|reply|add|write|call|read"
+    r"|stop|edit|modify|change|create|update|commit|do|don(?:'|’)t|never|always|put|leave|return)\b",
+    re.I,
+)
+"""How what follows in a list begins where it is no further item."""
+
+
+def _items(what: str) -> Iterator[str]:
+    """The items of a list of what is not to be touched, up to where another thing is said."""
+    for item in _NEXT.split(what.strip()):
+        if _ANOTHER_ACT.match(item):
+            return
+        yield item
+
+
+_NAMES_ONLY = re.compile(
+    r"(?:the |files? |in |under |folder )*\S+(?: (?:files?|folder|itself))?[.:]?"
+)
+_FOLDER = re.compile(r"`([\w.-]+)` (?:folder|director(?:y|ies))\b")
+
+
 def _paths(what: str) -> Iterator[str]:
+    yield from (f"{name}/" for name in _FOLDER.findall(what))
     for match in _PATH.finditer(what):
         name = next(filter(None, match.groups()))
         if _LOOKS_LIKE_PATH.fullmatch(name) and not _NOT_A_PATH.fullmatch(name):

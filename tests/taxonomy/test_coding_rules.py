@@ -63,6 +63,11 @@ class TestInstructionBroken:
             "Do not change or delete `tests/`.",
             "Never edit the following files:\n- tests/test_orders.py\n- setup.cfg\n",
             "Only edit src/orders.py.",
+            "Modify only src/orders.py, run pytest, and stop when the tests pass.",
+            "You must fix the bugs without modifying the tests",
+            "Please do not edit files in the `tests` folder.",
+            "3. Never edit `original/` or `tests/`.",
+            "Do not modify the tests, fix src/orders.py.",
         ],
     )
     def test_the_tests_were_not_to_be_changed(self, told: str) -> None:
@@ -89,6 +94,14 @@ class TestInstructionBroken:
             "Why do you never edit the tests?",
             "Add tests without changing src/orders.py.",
             "Do not edit files directly under tests/ before reading them.",
+            "Do not modify setup.cfg, update tests/test_orders.py.",
+            "Normal users never edit tests/test_orders.py.",
+            "The tool checks files without modifying the tests.",
+            "Never edit tests/test_orders.py by hand.",
+            "Never edit `tests/` to make it pass.",
+            "Do not modify the test runner's environment.",
+            "Users can only edit src/orders.py.",
+            "Change the total. Only edit src/orders.py if it is wrong.",
         ],
     )
     def test_it_was_not_forbidden(self, told: str) -> None:
