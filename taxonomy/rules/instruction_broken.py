@@ -67,7 +67,7 @@ _USE = re.compile(
 _CONDITION = re.compile(
     r"\b(?:unless|if|when|whenever|until|except|before|after|while|during|between|instead|than|directly|manually"
     r"|by hand|to (?:make|change|accommodate|fix|get|pass|work around|force|hide)"
-    r"|more|again|only if|as long as|without (?:asking|permission|reading|first|checking|a)"
+    r"|more|again|only if|as long as|without (?:permission|\w+ing|first|an?)\b"
     r"|interactive|flags?|e\.g|for example|to (?:read|view|search|find|communicate))\b",
     re.I,
 )
@@ -75,7 +75,7 @@ _TESTS = re.compile(
     r"(?:(?:the|any|of|in|existing|current|other|unit|provided|given|these|those|my|our|all|its"
     r"|testing|logic|or|failing|hidden) )*"
     r"(?:tests\b|`tests?/?`|tests?/|test (?:files?|cases?|suites?"
-    r"|code|logic|folder|director(?:y|ies)|scripts?|data)\b|test(?=$|[.,)]| [-–—]))",
+    r"|code|logic|folder|director(?:y|ies)|scripts?|data)\b|test(?:(?:(?:'|’)s)? contents?\b|(?=$|[.,)]| [-–—])))",
     re.I,
 )
 _PATH = re.compile(
@@ -156,7 +156,7 @@ def prohibitions(case: RuleContext) -> Iterator[Prohibition]:
 _LIST = re.compile(r":[ \t]*\n+((?:[ \t]*[-*•] .+(?:\n|\Z))+)")
 _ITEM = re.compile(r"[-*•] (.+)")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
-_LINE_MARKS = re.compile(r"^\s*(?:#+ |>+ |[-*•] |\d+[.)] )*")
+_LINE_MARKS = re.compile(r"^\s*(?:#+ |>+ |[-*•] |\d+[.)] |[^\w\s`'\"(]+ )*")
 _LONGEST = 1_000
 
 
