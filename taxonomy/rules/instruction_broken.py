@@ -75,7 +75,8 @@ _TESTS = re.compile(
     r"(?:(?:the|any|of|in|existing|current|other|unit|provided|given|these|those|my|our|all|its"
     r"|testing|logic|or|failing|hidden) )*"
     r"(?:tests\b|`tests?/?`|tests?/|test (?:files?|cases?|suites?"
-    r"|code|logic|folder|director(?:y|ies)|scripts?|data)\b|test(?:(?:(?:'|’)s)? contents?\b|(?=$|[.,)]| [-–—])))",
+    r"|code|logic|folder|director(?:y|ies)|scripts?|data)\b"
+    r"|test(?:(?:(?:'|’)s)? contents?\b|(?=$|[.,)]| [-–—])))",
     re.I,
 )
 _PATH = re.compile(
