@@ -11,10 +11,11 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, structs
 
 from arc_tui.ui import format
 from arc_tui.views.evidence import Kind
+from taxonomy.evidence.checks import ANSWER_SCORERS
 from taxonomy.findings import CheckReport, Diagnosis, FailedCheck, GoldComparison, GoldDifference
 
 
@@ -45,7 +46,15 @@ def known_of(said: Diagnosis | None, outcome: str) -> tuple[KnownLine, ...]:
     if said is None:
         return ()
     gold = () if said.gold is None else gold_lines(said.gold, listed=outcome != "passed")
-    return (*gold, *check_lines(said.checks))
+    return (*gold, *check_lines(_beside_gold(said)))
+
+
+def _beside_gold(said: Diagnosis) -> CheckReport:
+    """The failing checks without those that say again how the answer differs from gold."""
+    if said.gold is None or not any(each.kind == "answer" for each in said.gold.differences):
+        return said.checks
+    others = (each for each in said.checks.failed if each.runner not in ANSWER_SCORERS)
+    return structs.replace(said.checks, failed=tuple(others))
 
 
 def gold_lines(gold: GoldComparison, *, listed: bool = True) -> tuple[KnownLine, ...]:

@@ -142,7 +142,7 @@ def _short(name: str) -> str:
 _WRONG = {"i", "incorrect", "fail", "failed", "false", "wrong", "no"}
 
 
-_COMPARE = {"includes", "match", "exact", "pattern", "answer", "choice", "f1"}
+ANSWER_SCORERS = {"includes", "match", "exact", "pattern", "answer", "choice", "f1"}
 """Inspect's scorers that compare the answer, and explain a score by the answer they found."""
 
 
@@ -155,13 +155,15 @@ def _of_scores(reading: Reading, scores: Sequence[SourceScore]) -> Iterator[Fail
         text = str(score.explanation)
         found = [check for run in read_checks(text) for check in run.failures]
         place = f"explanation of {score.name}"
-        if score.name.lower() in _COMPARE:
+        if score.name.lower() in ANSWER_SCORERS:
             target = (reading.trace.header.reference or {}).get("target")
             wanted = [target] if isinstance(target, str) else target
             yield FailedCheck(
                 name=score.name,
                 runner=score.name.lower(),
-                expected=" or ".join(map(str, wanted)) if isinstance(wanted, list) else None,
+                expected=" or ".join(str(each).strip() for each in wanted)
+                if isinstance(wanted, list)
+                else None,
                 found=cut(text, 240),
                 message=cut(text, 240),
                 place=place,
@@ -215,7 +217,7 @@ class _Links:
     def _cause(
         self, check: FailedCheck, writes: Sequence[FileWrite], until: int
     ) -> Evidence | None:
-        if check.runner in _COMPARE:
+        if check.runner in ANSWER_SCORERS:
             return self._say(check.found or "")
         said = " ".join(filter(None, (check.message, check.expected, check.found)))
         named = _PATH.findall(said)
@@ -298,6 +300,13 @@ def _find_definition(writes: Sequence[FileWrite], names: Sequence[str]) -> Evide
     return None
 
 
+_OF_FILES = frozenset(
+    "file files content contents exists exist output format value created correct valid data is"
+    " the".split()
+)
+"""Words of a test's name that say what it looks at, not at which file."""
+
+
 def _subject(name: str) -> str:
     """What a test is of, by its name: `test_open_async` is of `open_async`."""
     short = re.split(r"::|\.", name)[-1].partition("[")[0]
@@ -307,10 +316,10 @@ def _subject(name: str) -> str:
 def _named_for(writes: Sequence[FileWrite], check: FailedCheck) -> Evidence | None:
     """The last write of a file whose name stands in the test's: `test_solution_file` is of
     `solution.txt`."""
-    words = f"_{_subject(check.name)}_".lower()
+    words = [word for word in _subject(check.name).lower().split("_") if word not in _OF_FILES]
     for each in reversed(writes):
         stem = each.edit.path.rstrip("/").rpartition("/")[2].partition(".")[0].lower()
-        if len(stem) >= _SHORTEST and f"_{stem.replace('-', '_')}_" in words:
+        if len(stem) >= _SHORTEST and re.split(r"[-_]", stem) == words:
             return _wrote(each, each.edit.path)
     return None
 

@@ -20,6 +20,9 @@ CHECK = "failed check"
 INSTRUCTION = "broken instruction"
 """The names of such signs. They are no features: nothing is weighed."""
 
+SAYS = "says"
+"""The role of an answer that was wrong: it is so because something went wrong before."""
+
 LONGEST = 160
 """Characters of what a check said in the phrase of a candidate."""
 
@@ -52,7 +55,7 @@ def _certain(found: Sequence[Finding], checks: CheckReport) -> Iterator[tuple[in
         yield checks.red_edit.step, CHECK, checks.red_edit.phrase
     named: dict[int, list[str]] = {}
     for check in checks.failed:
-        if check.cause is not None and check.cause.step is not None:
+        if check.cause is not None and check.cause.step is not None and check.cause.role != SAYS:
             what = f"{check.cause.role} {check.cause.text}; {check.phrase}"
             named.setdefault(check.cause.step, []).append(what)
     for step, phrases in sorted(named.items(), key=lambda each: -len(each[1])):

@@ -99,6 +99,8 @@ class TestOfScorers:
         (found,) = report(made, scores).failed
         assert found.phrase == "match: expected 42, found It is 41."
         assert cause(found) == (1, "It is 41.")
+        candidates = diagnose(made, (scores,)).candidates
+        assert "failed check" not in {s.name for each in candidates for s in each.signals}
 
     def test_a_scorer_that_ran_tests_is_read_as_these(self) -> None:
         scores = SourceScore(name="verify", by="inspect", value=0.0, explanation=RED)
