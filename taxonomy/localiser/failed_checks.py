@@ -59,8 +59,9 @@ def _certain(found: Sequence[Finding], checks: CheckReport) -> Iterator[tuple[in
             what = f"{check.cause.role} {check.cause.text}; {check.phrase}"
             named.setdefault(check.cause.step, []).append(what)
     for step, phrases in sorted(named.items(), key=lambda each: -len(each[1])):
-        more = f"; {len(phrases) - 1} more failing checks name it" if len(phrases) > 1 else ""
-        yield step, CHECK, cut(phrases[0], LONGEST) + more
+        others = len(phrases) - 1
+        more = f"; {others} more failing {'check names' if others == 1 else 'checks name'} it"
+        yield step, CHECK, cut(phrases[0], LONGEST) + (more if others else "")
 
 
 def _candidate(step: int, name: str, phrase: str, known: Candidate | None) -> Candidate:
