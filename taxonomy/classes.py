@@ -119,8 +119,6 @@ def class_label(failure: FailureClass, sub: str | None) -> str:
 
 SUB_LABELS: tuple[str, ...] = (
     "policy violation",
-    "instruction broken",
-    "false claim",
     "premise not checked",
     "missing step",
     "arithmetic",
@@ -131,6 +129,8 @@ SUB_LABELS: tuple[str, ...] = (
     "user off task",
     "grader never ran",
     "grader requires the unstated",
+    "instruction broken",
+    "false claim",
 )
 """A starter list for `other`; any text is allowed."""
 
