@@ -6,6 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from taxonomy.evidence.check_output import read_checks
 from taxonomy.evidence.check_runs import CheckRun
@@ -159,3 +161,14 @@ def test_every_verifier_that_printed_a_summary_is_counted_as_it_says() -> None:
     red = {name.partition("__")[0]: run.failed for name, run in counted.items() if run.failed}
     assert red["db-wal-recovery"] == 7
     assert sum(run.is_green for run in counted.values()) > 3
+
+
+WHOLE = "\n".join(path.read_text() for path in sorted(OUTPUTS.glob("*.txt"))).split("\n")
+
+
+@given(lines=st.lists(st.sampled_from(WHOLE) | st.text(max_size=20), max_size=30))
+def test_lines_in_any_order_are_read_and_counted_as_far_as_they_go(lines: list[str]) -> None:
+    for run in read_checks("\n".join(lines)):
+        assert run.failed >= 0
+        assert run.passed is None or run.passed >= 0
+        assert not (run.is_green and run.failed)

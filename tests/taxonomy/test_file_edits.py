@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from taxonomy.evidence.file_edits import FileEdit, edits_of, is_same_file, is_test_file
 
@@ -137,3 +139,22 @@ def test_paths_that_name_one_file() -> None:
     assert is_same_file("/repo/src/a.py", "src/a.py")
     assert is_same_file("./a.py", "a.py")
     assert not is_same_file("src/aa.py", "a.py")
+
+
+KEYS = st.sampled_from(
+    ["path", "file_path", "command", "cmd", "content", "edits", "patch", "old_string", "new_string"]
+)
+TEXTS = st.text(max_size=40) | st.sampled_from(
+    ["str_replace_editor create", "apply_patch", PATCH[:40], DIFF[:60], BLOCKS, "cat <<EOF >", "a>"]
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
+    max_leaves=8,
+)
+
+
+@given(tool=st.sampled_from(["Edit", "str_replace_editor", "bash", "edit", ""]), given_=VALUES)
+def test_whatever_a_call_was_given_is_read(tool: str, given_: Any) -> None:
+    for found in edits_of(tool, given_, "[File: a.py (1 lines total)]"):
+        assert isinstance(found.path, str)
