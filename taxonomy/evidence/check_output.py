@@ -219,18 +219,21 @@ def _unittest_block(block: CheckBlock) -> FailedCheck:
 # --- go test
 
 _GO_LINE = re.compile(
-    r"^(?:=== (?:RUN|CONT|NAME) +(?P<current>\S+)|\s*--- (?P<status>FAIL|PASS|SKIP): (?P<name>\S+)"
-    r"|\s+(?P<file>[\w./-]+\.go):(?P<line>\d+): (?P<said>.*)|(?P<panic>panic: .+))$",
+    r"^(?:=== (?:RUN|CONT|NAME) +(?P<current>\S+)"
+    r"|[ \t]*--- (?P<status>FAIL|PASS|SKIP): (?P<name>\S+)"
+    r"|[ \t]+(?P<file>[\w./-]+\.go):(?P<line>\d+): (?P<said>.*)|(?P<panic>panic: .+))$",
     re.M,
 )
-_GO_NAME = re.compile(r"^\s*--- (?P<status>FAIL|PASS|SKIP): (?P<name>\S+)(?: \([\d.]+s\))?$", re.M)
+_GO_NAME = re.compile(
+    r"^[ \t]*--- (?P<status>FAIL|PASS|SKIP): (?P<name>\S+)(?: \([\d.]+s\))?$", re.M
+)
 _GO_PACKAGE = re.compile(
     r"^(?P<status>ok|FAIL)\s+(?P<package>\S+)\s+(?:\(cached\)|[\d.]+s|\[(?P<why>build|setup)"
     r" failed\])",
     re.M,
 )
 _GO_BUILD = re.compile(r"^(?P<file>[\w./-]+\.go):(?P<line>\d+)(?::\d+)?: (?P<why>.+)$", re.M)
-_GO_FRAME = re.compile(r"^\s+(?P<file>\S+_test\.go):(?P<line>\d+)", re.M)
+_GO_FRAME = re.compile(r"^[ \t]+(?P<file>\S+_test\.go):(?P<line>\d+)", re.M)
 
 
 def _go(text: str) -> Iterator[CheckRun]:
@@ -239,7 +242,8 @@ def _go(text: str) -> Iterator[CheckRun]:
     if not (named or packages):
         return
     red = [match["name"] for match in named if match["status"] == "FAIL"]
-    leaves = [name for name in red if not any(each.startswith(f"{name}/") for each in red)]
+    parents = {name[: match.start()] for name in red for match in re.finditer("/", name)}
+    leaves = set(red) - parents
     logs = _go_logs(text)
     failures = [
         _go_check(text, match, logs.get(match["name"], []))
@@ -315,9 +319,12 @@ _PANIC = re.compile(
     r"|(?P<file>\S+?):(?P<line>\d+):\d+:\n(?P<why>.*))",
     re.M,
 )
-_LEFT_RIGHT = re.compile(r"^\s*left: `?(?P<found>.+?)`?,?\n\s*right: `?(?P<expected>.+?)`?'?,?$",
-                         re.M)  # fmt: skip
-_RUSTC = re.compile(r"^error(?:\[E\d+\])?: (?P<why>.+)\n\s*--> (?P<file>\S+?):(?P<line>\d+)", re.M)
+_LEFT_RIGHT = re.compile(
+    r"^[ \t]*left: `?(?P<found>.+?)`?,?\n[ \t]*right: `?(?P<expected>.+?)`?'?,?$", re.M
+)
+_RUSTC = re.compile(
+    r"^error(?:\[E\d+\])?: (?P<why>.+)\n[ \t]*--> (?P<file>\S+?):(?P<line>\d+)", re.M
+)
 _NOT_COMPILED = re.compile(r"^error: could not compile `(?P<name>[^`]+)`", re.M)
 
 

@@ -59,7 +59,9 @@ _WORDED = (
         re.I | re.M,
     ),
     re.compile(r"\) ?=? (?P<found>[^\n]{1,200}?)[,;] want (?P<expected>[^\n]{1,200})$", re.M),
-    re.compile(r"^\s*expected *: (?P<expected>[^\n]*)\n\s*actual *: (?P<found>[^\n]*)$", re.M),
+    re.compile(
+        r"^[ \t]*expected *: (?P<expected>[^\n]*)\n[ \t]*actual *: (?P<found>[^\n]*)$", re.M
+    ),
 )
 
 

@@ -13,6 +13,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import zip_longest
 
 from msgspec import Struct, structs
 
@@ -183,7 +184,7 @@ def _read_patches(text: str, path: str) -> Iterator[FileEdit]:
         yield from _codex_patch(text)
     elif _DIFF_FILE.search(text):
         heads = list(_DIFF_FILE.finditer(text))
-        for head, after in zip(heads, [*heads[1:], None], strict=True):
+        for head, after in zip_longest(heads, heads[1:]):
             body = text[head.end() : after.start() if after else len(text)]
             gone = head["new"] == "/dev/null"
             name = _plain(head["old"] if gone else head["new"])
@@ -200,7 +201,7 @@ def _read_patches(text: str, path: str) -> Iterator[FileEdit]:
 
 def _codex_patch(text: str) -> Iterator[FileEdit]:
     heads = list(_PATCH_FILE.finditer(text))
-    for head, after in zip(heads, [*heads[1:], None], strict=True):
+    for head, after in zip_longest(heads, heads[1:]):
         body = text[head.end() + 1 : after.start() if after else len(text)]
         path = head["path"].strip()
         if head["what"] == "Delete":

@@ -24,11 +24,11 @@ _JEST_HEAD = re.compile(r"^ {2}● (?P<name>(?!Console$|.*suppressed).+)$", re.M
 _JEST_FILE = re.compile(r"^(?:FAIL|PASS) +(?P<file>\S+)", re.M)
 _JEST_STOP = re.compile(r"^(?:(?:FAIL|PASS) |Test Suites: |Summary of all failing)", re.M)
 _JS_FRAME = re.compile(
-    r"^\s*(?:at |❯ )(?:.*? )?\(?(?:file://)?(?P<file>[^\s():]+\.\w+):(?P<line>\d+):\d+\)?", re.M
+    r"^[ \t]*(?:at |❯ )(?:.*? )?\(?(?:file://)?(?P<file>[^\s():]+\.\w+):(?P<line>\d+):\d+\)?", re.M
 )
-_EXPECTED = re.compile(r"^\s*Expected(?: \w+)*(?: to [\w ]+?)?:\s*(?P<said>\S.*)$", re.M)
-_RECEIVED = re.compile(r"^\s*Received(?: \w+)*:\s*(?P<said>\S.*)$", re.M)
-_DIFFERS = re.compile(r"^\s*- Expected.*\n\s*\+ Received.*\n(?P<lines>(?:.*\n?)*)", re.M)
+_EXPECTED = re.compile(r"^[ \t]*Expected(?: \w+)*(?: to [\w ]+?)?:\s*(?P<said>\S.*)$", re.M)
+_RECEIVED = re.compile(r"^[ \t]*Received(?: \w+)*:\s*(?P<said>\S.*)$", re.M)
+_DIFFERS = re.compile(r"^[ \t]*- Expected.*\n[ \t]*\+ Received.*\n(?P<lines>(?:.*\n?)*)", re.M)
 
 
 def jest(text: str) -> Iterator[CheckRun]:
@@ -107,8 +107,8 @@ def vitest(text: str) -> Iterator[CheckRun]:
 
 _MOCHA_END = re.compile(r"^ +(?P<passed>\d+) passing\b.*$(?:\n^ +\d+ pending$)?"
                         r"(?:\n^ +(?P<failed>\d+) failing$)?", re.M)  # fmt: skip
-_MOCHA_HEAD = re.compile(r"^ {2}\d+\) (?P<name>(?:.+\n)+?)(?=\n|^ +\w*Error)", re.M)
-_MOCHA_DIFF = re.compile(r"^\s*\+ expected - actual\n+\s*-(?P<found>.*)\n\s*\+(?P<expected>.*)$",
+_MOCHA_HEAD = re.compile(r"^ {2}\d+\) (?P<name>(?:.+\n){1,6}?)(?=\n|^ +\w*Error)", re.M)
+_MOCHA_DIFF = re.compile(r"^[ \t]*\+ expected - actual\n+\s*-(?P<found>.*)\n\s*\+(?P<expected>.*)$",
                          re.M)  # fmt: skip
 
 
@@ -209,7 +209,7 @@ _SPEC_END = re.compile(r"^ℹ pass (?P<passed>\d+)$", re.M)
 _SPEC_HEAD = re.compile(
     r"^test at (?P<file>\S+?):(?P<line>\d+):\d+\n✖ (?P<name>.+?) \([\d.]+ms\)$", re.M
 )
-_SPEC_SIDE = re.compile(r"^\s*(?P<key>actual|expected): (?P<said>.+?),?$", re.M)
+_SPEC_SIDE = re.compile(r"^[ \t]*(?P<key>actual|expected): (?P<said>.+?),?$", re.M)
 _SPEC_OK = re.compile(r"^ *✔ (?P<name>.+?) \([\d.]+ms\)$", re.M)
 _SPEC_FAILED = re.compile(r"^ℹ fail (\d+)$", re.M)
 

@@ -3,6 +3,7 @@ of one small project's tests, run once, with the paths of that machine made neut
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -172,3 +173,22 @@ def test_lines_in_any_order_are_read_and_counted_as_far_as_they_go(lines: list[s
         assert run.failed >= 0
         assert run.passed is None or run.passed >= 0
         assert not (run.is_green and run.failed)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1 failed in 0.1s\nTAP version 13\n" + "\n" * 100_000,
+        "".join(f"--- FAIL: T{n} (0.0s)\n" for n in range(5_000)),
+        "  1 passing (1s)\n  1 failing\n" + "  1) a\n" * 10_000,
+        "=" * 100_000,
+    ],
+    ids=["empty lines", "tests of Go", "names of Mocha", "rules"],
+)
+def test_time_grows_with_the_text_and_no_faster(text: str) -> None:
+    def took(text: str) -> float:
+        start = time.process_time()
+        read_checks(text)
+        return time.process_time() - start
+
+    assert took(text) < 20 * took(text[: len(text) // 4]) + 0.2

@@ -66,6 +66,7 @@ def edit(path: str, before: str | None = None, after: str | None = None, **more:
             edit("src/orders.py", "    return sum(price for price, _ in lines)",
                  "    return sum(price * count for price, count in lines)"),
             edit("notes.md", after="Done.", whole=True), edit("old.py", removed=True)]),
+        ("apply_patch", "*** Begin Patch\n*** End Patch", []),
         ("shell", {"command": ["apply_patch", PATCH.replace("notes.md", "b.md")]}, [
             edit("src/orders.py", "    return sum(price for price, _ in lines)",
                  "    return sum(price * count for price, count in lines)"),
@@ -145,7 +146,16 @@ KEYS = st.sampled_from(
     ["path", "file_path", "command", "cmd", "content", "edits", "patch", "old_string", "new_string"]
 )
 TEXTS = st.text(max_size=40) | st.sampled_from(
-    ["str_replace_editor create", "apply_patch", PATCH[:40], DIFF[:60], BLOCKS, "cat <<EOF >", "a>"]
+    [
+        "str_replace_editor create",
+        "apply_patch",
+        PATCH[:40],
+        PATCH[:16],
+        DIFF[:60],
+        BLOCKS,
+        "cat <<EOF >",
+        "a>",
+    ]
 )
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | TEXTS,
