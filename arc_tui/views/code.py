@@ -130,11 +130,11 @@ def _cut_to(text: str, found: FailingPart) -> OutputView:
 def output_items(output: OutputView, key: str, style: str) -> Iterator[Item]:
     """The failing part, what stands above and below it folded."""
 
-    def folded(line: str, text: str, name: str) -> Iterator[Item]:
+    def fold(line: str, text: str, name: str) -> Iterator[Item]:
         if text.strip():
             inside = (value(text, key=f"{key} {name} text", style=style),)
             yield Fold(key=f"{key} {name}", line=line, inside=lambda: inside, says_key=True)
 
-    yield from folded(output.above_line, output.above, "above")
+    yield from fold(output.above_line, output.above, "above")
     yield value(output.part, key=key, style=style)
-    yield from folded(output.below_line, output.below, "below")
+    yield from fold(output.below_line, output.below, "below")

@@ -144,7 +144,7 @@ def check_lines(checks: CheckReport) -> tuple[KnownLine, ...]:
     for _, group in groupby(checks.failed, key=_cause):
         alike = list(group)
         if len(alike) > SINGLY:
-            lines.append(_together(alike))
+            lines.append(_join(alike))
         else:
             lines += [
                 KnownLine(
@@ -188,7 +188,7 @@ def _step(check: FailedCheck) -> int | None:
     return check.read_at if check.cause is None else check.cause.step
 
 
-def _together(checks: Sequence[FailedCheck]) -> KnownLine:
+def _join(checks: Sequence[FailedCheck]) -> KnownLine:
     first, others = checks[0], [each.short_name for each in checks[1:]]
     more = f", and {len(others) - NAMED} more" if len(others) > NAMED else ""
     names = ", ".join(others[:NAMED]) + more

@@ -404,11 +404,11 @@ def failing_part(text: str) -> FailingPart | None:
     return FailingPart(
         start=min(start for start, _ in lines),
         end=min(max(start + many for start, many in lines), plain.count("\n") + 1),
-        counts=", ".join(map(_said, runs)),
+        counts=", ".join(map(_count_words, runs)),
     )
 
 
-def _said(run: CheckRun) -> str:
+def _count_words(run: CheckRun) -> str:
     """`pytest: 2 of 8 failed`."""
     whole = "" if run.passed is None else f" of {run.passed + run.failed}"
     return f"{run.runner}: {run.failed}{whole} failed"
