@@ -130,6 +130,8 @@ SUB_LABELS: tuple[str, ...] = (
     "grader never ran",
     "grader requires the unstated",
     "call not in gold",
+    "instruction broken",
+    "false claim",
 )
 """A starter list for `other`; any text is allowed."""
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from replay.trace import SourceScore, Trace
+from taxonomy.evidence.checks import report_checks
 from taxonomy.evidence.gold_differences import compare_to_gold
 from taxonomy.evidence.results import Kind
 from taxonomy.findings import Diagnosis, StepScore, most_trusted
 from taxonomy.localiser.candidates import candidates
+from taxonomy.localiser.failed_checks import certain_first
 from taxonomy.localiser.known import known_first
 from taxonomy.rules import findings
 from taxonomy.rules.hallucinated_state import phrase
@@ -41,6 +43,7 @@ def diagnose(
     case = RuleContext(trace)
     found = findings(case)
     own = rule_scores(case, found)
+    checks = report_checks(case.reading, case.check_runs, case.writes, source_scores)
     turns = case.reading.turns
     beside = imported(case, source_scores)
     others = (*beside, *more_scores)
@@ -58,12 +61,18 @@ def diagnose(
         shape=classify_binned(trusted),
         scores=(*own, *beside),
         findings=found,
-        candidates=known_first(case.reading, gold, found, candidates(case, found, own, given)),
+        candidates=known_first(
+            case.reading,
+            gold,
+            found,
+            certain_first(case, found, checks, candidates(case, found, own, given)),
+        ),
         published=broke,
         published_votes=votes[broke] if broke is not None else (),
         published_shape=classify(trusted),
         warnings=tuple(_warnings(case, own)) if case.reading.passed else (),
         gold=gold,
+        checks=checks,
     )
 
 

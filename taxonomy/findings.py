@@ -148,12 +148,87 @@ class Candidate(Struct, frozen=True, kw_only=True):
         return f"correct in {f'about {tens}' if tens else 'less than 1'} of 10 labelled runs"
 
 
+class FailedCheck(Struct, frozen=True, kw_only=True):
+    """A check (a test, a verifier's or a scorer's item) that failed, as its runner printed it.
+
+    `file` and `line` are the innermost place of the project that the runner names; `detail` is all
+    that was printed of it, `at` where that begins in the text. `read_at` is the step whose result
+    showed it, None where it is the check of the outcome; `place` names what printed it. `cause` is
+    the last call before it that wrote what it names, None where none is known.
+    """
+
+    name: str
+    runner: str
+    message: str = ""
+    expected: str | None = None
+    found: str | None = None
+    file: str | None = None
+    line: int | None = None
+    detail: str = ""
+    at: int | None = None
+    read_at: int | None = None
+    span: str | None = None
+    place: str = ""
+    cause: Evidence | None = None
+
+    @property
+    def short_name(self) -> str:
+        """The name without the file it stands in."""
+        return self.name.rpartition("::")[2]
+
+    @property
+    def phrase(self) -> str:
+        """What failed, in a line: `test_total: expected 42, found 22`."""
+        if self.expected is not None and self.found is not None:
+            return f"{self.short_name}: expected {self.expected}, found {self.found}"
+        return f"{self.short_name}: {self.message}" if self.message else f"{self.short_name} failed"
+
+    @property
+    def location(self) -> str:
+        """`test_orders.py:7`, "" where it is not known."""
+        line = "" if self.line is None else f":{self.line}"
+        return f"{self.file}{line}" if self.file else ""
+
+
+class RedEdit(Struct, frozen=True, kw_only=True):
+    """The last call that wrote a file between the last run of a check that passed and the first
+    that failed; the check never passed again. `check` is how it was run."""
+
+    step: int
+    span: str
+    path: str
+    tool: str
+    check: str
+    green: int
+    red: int
+
+    @property
+    def phrase(self) -> str:
+        return (
+            f"{self.check} passed at step {self.green} and failed at step {self.red},"
+            f" after {self.tool} wrote {self.path}"
+        )
+
+
+class CheckReport(Struct, frozen=True, kw_only=True):
+    """What checks said of a run that is not known to have passed: those of its outcome first, then
+    those that it ran itself and left failing. `unnamed` failed too, and were not named."""
+
+    failed: tuple[FailedCheck, ...] = ()
+    unnamed: int = 0
+    red_edit: RedEdit | None = None
+
+
+NO_CHECKS = CheckReport()
+
+
 class Diagnosis(Struct, frozen=True, kw_only=True):
     """Everything the rules say of one trace.
 
     `candidates` are up to three, best first, none where the rules abstain. `published` is the
     step of the plain published rule beside ours. `warnings` are why a passed run is `✓!`. `gold` is
-    where the run differs from the gold of its task, None where it has none.
+    where the run differs from the gold of its task, None where it has none; `checks` what is known
+    of checks that failed.
     """
 
     trace: str
@@ -166,6 +241,7 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
     published_shape: Shape | None = None
     warnings: tuple[str, ...] = ()
     gold: GoldComparison | None = None
+    checks: CheckReport = NO_CHECKS
 
 
 # --- gold

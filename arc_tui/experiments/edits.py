@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 
 from arc_tui.experiments.locked_view import ReplayRow
 from arc_tui.ui import format
-from arc_tui.ui.diff import DiffLine, diff_lines
+from arc_tui.ui.diff import DiffLine, diff_block, diff_lines
 from arc_tui.ui.document import Block, Document
 from replay import messages
 from replay.action import action
@@ -342,9 +342,6 @@ def _text_in(request: Request, target: Target) -> str:
             return messages.text(request.context.messages()[int(target.name)])
 
 
-_STYLES = {"new": "good", "gone": "error", "place": "role", "same": "quiet"}
-
-
 def diff_page(lines: Sequence[str]) -> Document:
     """A unified diff, each line as long as it is; or that there is none."""
     if not lines:
@@ -361,7 +358,7 @@ def is_second_name(line: DiffLine) -> bool:
 def _diff_line(line: DiffLine) -> Block:
     if line.kind == "name":
         return Block(text=format.one_line(line.text[4:]), style="head")
-    return Block(text=line.text, style=_STYLES[line.kind], strong=line.words)
+    return diff_block(line)
 
 
 def trouble_page(error: ArcError) -> Document:

@@ -14,6 +14,8 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
+from arc_tui.ui.document import Block
+
 Kind: TypeAlias = Literal["same", "gone", "new", "place", "name"]
 
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")
@@ -40,6 +42,22 @@ class DiffLine(Struct, frozen=True, kw_only=True):
     kind: Kind
     text: str
     words: tuple[Span, ...] = ()
+
+
+STYLES: dict[Kind, str] = {
+    "new": "good",
+    "gone": "error",
+    "place": "role",
+    "same": "quiet",
+    "name": "head",
+}
+"""The style that a line of a diff has on a page; its sign tells it without colours too."""
+
+
+def diff_block(line: DiffLine, *, indent: int = 0, mark: str = "") -> Block:
+    """A line of a diff for a page."""
+    style = STYLES[line.kind]
+    return Block(text=line.text, style=style, strong=line.words, indent=indent, mark=mark)
 
 
 def diff_texts(before: str, after: str, *, around: int = 3) -> list[DiffLine]:

@@ -1,7 +1,7 @@
 """How strong is the evidence against a run or a step?
 
-The kinds, strongest first: `gold` (the calls that the task's gold has), `check` (what the check of
-the outcome printed), `score` (a clear failure by people, judges or the source), `rule` (a rule read
+The kinds, strongest first: `gold` (the calls that the task's gold has), `check` (what checks that
+failed printed), `score` (a clear failure by people, judges or the source), `rule` (a rule read
 it off the trace), `judge` (a judge suggests it and quotes the trace) and `guess` (only the place or
 the size of the step points there).
 """
@@ -61,12 +61,12 @@ def by_strength(findings: Sequence[Finding]) -> list[Finding]:
 def candidate_kind(candidate: Candidate) -> Kind:
     """What a candidate mainly rests on: its weightiest signal."""
     from taxonomy.localiser.candidates import SCORE  # with all rules, which no list of runs needs
+    from taxonomy.localiser.failed_checks import CHECK
     from taxonomy.localiser.known import GOLD
 
+    kinds: dict[str, Kind] = {GOLD: "gold", CHECK: "check", SCORE: "score"}
     first = candidate.signals[0].name if candidate.signals else ""
-    if first in (GOLD, SCORE):
-        return "gold" if first == GOLD else "score"
-    return "guess" if first in POINTERS else "rule"
+    return kinds.get(first) or ("guess" if first in POINTERS else "rule")
 
 
 def candidate_phrase(candidate: Candidate) -> str:

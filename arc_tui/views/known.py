@@ -1,19 +1,22 @@
 """What is known of a run for certain, before any rule or guess: where it differs from the gold of
-its task.
+its task, and which checks failed.
 
 One fact is one line, whatever it rests on; the lines stand first wherever a run is read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, structs
 
 from arc_tui.ui import format
 from arc_tui.views.evidence import Kind
-from taxonomy.findings import Diagnosis, GoldComparison, GoldDifference
+from taxonomy.evidence.checks import ANSWER_SCORERS
+from taxonomy.findings import CheckReport, Diagnosis, FailedCheck, GoldComparison, GoldDifference
 
 
 class KnownLine(Struct, frozen=True, kw_only=True):
@@ -40,9 +43,18 @@ class KnownLine(Struct, frozen=True, kw_only=True):
 
 def known_of(said: Diagnosis | None, outcome: str) -> tuple[KnownLine, ...]:
     """What is known of a run with that diagnosis and outcome; () where that is nothing."""
-    if said is None or said.gold is None:
+    if said is None:
         return ()
-    return gold_lines(said.gold, listed=outcome != "passed")
+    gold = () if said.gold is None else gold_lines(said.gold, listed=outcome != "passed")
+    return (*gold, *check_lines(_beside_gold(said)))
+
+
+def _beside_gold(said: Diagnosis) -> CheckReport:
+    """The failing checks without those that say again how the answer differs from gold."""
+    if said.gold is None or not any(each.kind == "answer" for each in said.gold.differences):
+        return said.checks
+    others = (each for each in said.checks.failed if each.runner not in ANSWER_SCORERS)
+    return structs.replace(said.checks, failed=tuple(others))
 
 
 def gold_lines(gold: GoldComparison, *, listed: bool = True) -> tuple[KnownLine, ...]:
@@ -113,3 +125,90 @@ def _details(found: GoldDifference) -> Iterator[tuple[str, str]]:
         yield "gold", f"{found.tool} {msgspec.json.encode(found.gold_arguments).decode()}"
     elif found.gold is not None and whole:
         yield "gold", found.gold
+
+
+SINGLY = 5
+"""So many checks that one call is joined to have a line each; more share one."""
+
+NAMED = 10
+"""So many of those that share a line are named there, the others counted: the details have all."""
+
+
+def check_lines(checks: CheckReport) -> tuple[KnownLine, ...]:
+    """How many checks failed, the edit after which they went red, and each check at the step that
+    wrote what it names, or else that showed it."""
+    lines = list(_check_summary(checks))
+    if checks.red_edit is not None:
+        lines.append(
+            KnownLine(kind="check", step=checks.red_edit.step, fact=checks.red_edit.phrase)
+        )
+    for _, group in groupby(checks.failed, key=_cause):
+        alike = list(group)
+        if len(alike) > SINGLY:
+            lines.append(_join(alike))
+        else:
+            lines += [
+                KnownLine(
+                    kind="check",
+                    step=_step(each),
+                    fact=format.one_line(each.phrase),
+                    details=tuple(_check_details(each)),
+                )
+                for each in alike
+            ]
+    return tuple(lines)
+
+
+def _check_summary(checks: CheckReport) -> Iterator[KnownLine]:
+    """How many failed, by where that was read; one that has its line needs no count."""
+    if len(checks.failed) + checks.unnamed < 2:
+        return
+    counted = Counter(map(_place, checks.failed))
+    places = [f"{many} in {place}" for place, many in counted.items()]
+    if checks.unnamed:
+        places.append(f"{checks.unnamed} not named by what ran them")
+    place = next(iter(counted), "")
+    many = format.count(len(checks.failed) + checks.unnamed, "check")
+    where = f" in {place}" if len(places) == len(counted) == 1 else f": {', '.join(places)}"
+    yield KnownLine(kind="check", fact=f"{many} failed{where}")
+
+
+def _place(check: FailedCheck) -> str:
+    """Where a check was read: `grader output`, `pytest at step 3`."""
+    place = format.one_line(check.place)
+    return place if check.read_at is None else f"{place} at step {check.read_at}"
+
+
+def _cause(check: FailedCheck) -> tuple[int | None, str, str]:
+    role, text = (check.cause.role, check.cause.text) if check.cause else ("", "")
+    return _step(check), f"{role} {text}".strip(), _place(check)
+
+
+def _step(check: FailedCheck) -> int | None:
+    """The step that wrote what it names, else the one that showed it."""
+    return check.read_at if check.cause is None else check.cause.step
+
+
+def _join(checks: Sequence[FailedCheck]) -> KnownLine:
+    first, others = checks[0], [each.short_name for each in checks[1:]]
+    more = f", and {len(others) - NAMED} more" if len(others) > NAMED else ""
+    names = ", ".join(others[:NAMED]) + more
+    return KnownLine(
+        kind="check",
+        step=_step(first),
+        fact=format.one_line(f"{first.phrase}; also failed: {names}"),
+        details=(
+            *_check_details(first),
+            *(("also failed", format.one_line(each.phrase)) for each in checks[1:]),
+        ),
+    )
+
+
+def _check_details(check: FailedCheck) -> Iterator[tuple[str, str]]:
+    if check.cause is not None:
+        yield check.cause.role, f"{check.cause.text} by {check.cause.place or 'its answer'}"
+    if check.expected is not None and check.message:
+        yield "message", check.message
+    if check.location:
+        yield "failed at", check.location
+    yield "read in", _place(check)

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct, convert, structs
 
 from arc_tui.ui import format
+from arc_tui.views.code import EditView, edit_views
 from arc_tui.views.evidence import judge_findings
 from arc_tui.views.media import described, without_bytes
 from arc_tui.views.probe_offers import WhyProbes
@@ -23,17 +24,24 @@ from replay.store.handle import Store, now_ns
 from replay.store.rows import LatencyRank, StepRow, standing, step_rows
 from replay.trace import Json, Level, Message, Observation, Step, ToolCall
 from taxonomy.calibration.approval import trusted_scores
+from taxonomy.evidence.file_edits import only_edits
 from taxonomy.findings import Diagnosis, Finding, Item, Signal, StepScore, most_trusted
 from taxonomy.judgements.diagnoses import diagnosis
 from taxonomy.judgements.scores import all_scores
 
 
 class CallView(Struct, frozen=True, kw_only=True):
-    """A tool call: `arguments` as JSON text, `parsed` False where it is what could not be read."""
+    """A tool call: `arguments` as JSON text, `parsed` False where it is what could not be read.
+
+    `edits` are what it writes into files, as far as it shows that; `only_edits`: they say all that
+    the arguments do.
+    """
 
     name: str
     arguments: str
     parsed: bool = True
+    edits: tuple[EditView, ...] = ()
+    only_edits: bool = False
 
 
 class MessageView(Struct, frozen=True, kw_only=True):
@@ -280,10 +288,12 @@ def say(message: Message) -> MessageView:
     )
 
 
-def _call(name: str, arguments: Json, raw: str | None) -> CallView:
+def _call(name: str, arguments: Json, raw: str | None, reply: str = "") -> CallView:
+    edits = edit_views(name, raw if arguments is None else arguments, reply)
+    whole = bool(edits) and only_edits(raw if arguments is None else arguments)
     if raw is not None and arguments is None:
-        return CallView(name=name, arguments=raw, parsed=False)
-    return CallView(name=name, arguments=pretty(arguments))
+        return CallView(name=name, arguments=raw, parsed=False, edits=edits, only_edits=whole)
+    return CallView(name=name, arguments=pretty(arguments), edits=edits, only_edits=whole)
 
 
 def pretty(value: Json) -> str:
@@ -294,10 +304,11 @@ def pretty(value: Json) -> str:
 
 
 def _seen(act: ToolCall) -> Seen:
+    result = None if act.observation is None else _result(act.observation)
     return Seen(
         span=act.id,
-        call=_call(act.name, act.arguments, act.arguments_raw),
-        result=None if act.observation is None else _result(act.observation),
+        call=_call(act.name, act.arguments, act.arguments_raw, result or ""),
+        result=result,
         error=act.status == "error",
         duration_ns=act.duration_ns,
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from arc_tui.ui import format
 from arc_tui.ui.document import INDENT, Block, Document, Fold, Item, value
+from arc_tui.views.code import edit_items, output_items, output_view
 from arc_tui.views.step import CallView, MessageView, Seen, StepView
 from arc_tui.views.trace import TraceView
 from replay.trace import NO_SYSTEM, NO_TOOLS
@@ -114,7 +115,13 @@ def _call(call: CallView, key: str, mark: str = "") -> Iterator[Item]:
     if not call.parsed:
         yield Block(text="invalid JSON arguments, shown as sent", style="error",
                     indent=INDENT, mark=mark)  # fmt: skip
-    yield value(call.arguments, key=key, mark=mark)
+    yield from edit_items(call.edits, key, mark)
+    arguments = value(call.arguments, key=key, mark=mark)
+    if call.only_edits:
+        line = f"arguments as sent · {format.count(len(call.arguments), 'character')}"
+        yield Fold(key=f"{key} sent", line=line, inside=lambda: (arguments,))
+    else:
+        yield arguments
 
 
 def response_page(_: TraceView, step: StepView) -> Document:
@@ -159,8 +166,13 @@ def _observation(seen: Seen) -> Iterator[Item]:
         return
     word, style = ("✗ error", "error") if seen.error else ("result", "role")
     size = format.count(len(seen.result), "character")
-    yield Block(text=f"{word} · {size}{took}", style=style)
-    yield value(seen.result, key=f"{seen.span} result", style="error" if seen.error else "")
+    output, key = output_view(seen.result), f"{seen.span} result"
+    counts = f" · {output.counts}" if output else ""
+    yield Block(text=f"{word} · {size}{counts}{took}", style=style)
+    if output is not None:
+        yield from output_items(output, key, "")
+    else:
+        yield value(seen.result, key=key, style="error" if seen.error else "")
 
 
 def _took(seen: Seen) -> str:

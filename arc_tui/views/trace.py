@@ -26,8 +26,10 @@ from replay.store.rows import StepRow, span_rows, step_rows, trace_row
 from taxonomy.calibration.approval import trusted_scores
 from taxonomy.classes import Shape, class_label
 from taxonomy.findings import (
+    NO_CHECKS,
     TRUST,
     Candidate,
+    CheckReport,
     Diagnosis,
     Finding,
     GoldComparison,
@@ -222,6 +224,7 @@ class DiagnoseView(Struct, frozen=True, eq=False, kw_only=True):
     published: int | None
     published_votes: tuple[Signal, ...]
     gold: GoldComparison | None
+    checks: CheckReport
 
     @property
     def baseline_line(self) -> str:
@@ -288,6 +291,7 @@ def build_diagnose(store: Store, name: str) -> DiagnoseView:
         published=said.published if said else None,
         published_votes=said.published_votes if said else (),
         gold=said.gold if said else None,
+        checks=said.checks if said else NO_CHECKS,
     )
 
 

@@ -56,7 +56,7 @@ class Sidecar(Struct, frozen=True, kw_only=True):
             # "." has no folder above it: from within a folder, a file is named without one.
             named = Path(os.path.abspath(source.path))
             for path in dict.fromkeys((named, named.resolve())):
-                for later in (_harbor(path), _index(path)):
+                for later in (_harbor(path), _terminal_bench(path), _index(path)):
                     found = found.under(later)
         return found.under(_from_path(source.display, task_from)) if task_from else found
 
@@ -102,11 +102,44 @@ def _harbor(path: Path) -> Sidecar:
     return Sidecar()
 
 
+def _terminal_bench(path: Path) -> Sidecar:
+    """`results.json` of a trial of the first Terminal-Bench, up to two folders above, with the
+    status that its parser gave each test; what the tests printed is in `panes/post-test.txt`."""
+    for folder in (path.parent, path.parent.parent):
+        result = _object(folder / "results.json")
+        tests, resolved = obj(result.get("parser_results")), result.get("is_resolved")
+        if not tests and not isinstance(resolved, bool):
+            continue
+        mode = result.get("failure_mode")
+        return Sidecar(
+            task=_text(result.get("task_id")),
+            trial=_text(result.get("trial_name")),
+            outcome=_resolved(resolved, "results.json"),
+            reference=known(
+                check=known(printed=_printed(folder), tests=tests),
+                ended_by=_text(mode) if mode not in ("unset", "none") else None,
+                asked=_text(result.get("instruction")),
+            ),
+        )
+    return Sidecar()
+
+
+def _resolved(value: Any, by: str) -> Outcome:
+    """The outcome of a yes or no, unknown where it is neither."""
+    if not isinstance(value, bool):
+        return Outcome()
+    return Outcome(status="passed" if value else "failed", value=float(value), by=by)
+
+
+_OUTPUTS = ("verifier/test-stdout.txt", "test-stdout.txt", "panes/post-test.txt")
+"""Where verifiers leave what they printed."""
+
+
 def _printed(folder: Path) -> str | None:
     """What the verifier printed, its beginning left out where that is long."""
-    for place in (folder / "verifier" / "test-stdout.txt", folder / "test-stdout.txt"):
+    for place in _OUTPUTS:
         try:
-            text = files.read(place).decode(errors="replace")
+            text = files.read(folder / place).decode(errors="replace")
         except OSError:
             continue
         over = len(text) - _PRINTED
@@ -214,11 +247,9 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
 
 def _row(row: dict[str, Any]) -> Sidecar:
     resolved, mode = row.get("is_resolved"), row.get("failure_mode")
-    outcome = rewarded(row.get("reward"), "index.jsonl")
-    if isinstance(resolved, bool):
-        outcome = Outcome(
-            status="passed" if resolved else "failed", value=float(resolved), by="index.jsonl"
-        )
+    outcome = _resolved(resolved, "index.jsonl")
+    if outcome.status == "unknown":
+        outcome = rewarded(row.get("reward"), "index.jsonl")
     return Sidecar(
         task=_text(row.get("task")),
         trial=_text(row.get("trial")),

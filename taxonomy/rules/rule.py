@@ -14,7 +14,9 @@ from rapidfuzz import fuzz
 from replay.effects import Effects, words_of
 from replay.trace import Outcome, Trace
 from taxonomy.classes import FailureClass
+from taxonomy.evidence.checks import StepChecks, check_runs
 from taxonomy.evidence.context_index import Index
+from taxonomy.evidence.file_edits import FileWrite, file_writes
 from taxonomy.evidence.reading import Act, Reading, Schemas, Turn, leaves, mutates, quote_turn
 from taxonomy.evidence.results import cut
 from taxonomy.evidence.unobserved import shows_page
@@ -77,6 +79,16 @@ class RuleContext:
     @cached_property
     def index(self) -> Index:
         return Index(self.reading)
+
+    @cached_property
+    def writes(self) -> tuple[FileWrite, ...]:
+        """What calls wrote into files, in step order."""
+        return file_writes(self.reading)
+
+    @cached_property
+    def check_runs(self) -> tuple[StepChecks, ...]:
+        """What the tests that the run started itself said, in step order."""
+        return check_runs(self.reading)
 
     @cached_property
     def effects(self) -> Effects:

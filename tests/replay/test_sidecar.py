@@ -40,6 +40,32 @@ def test_what_the_verifier_printed_its_tests_and_what_ended_the_trial(tmp_path: 
     }
 
 
+def test_a_trial_of_the_first_terminal_bench_tells_its_tests_and_its_outcome(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "sessions").mkdir()
+    (tmp_path / "panes").mkdir()
+    (tmp_path / "panes" / "post-test.txt").write_text("1 failed, 1 passed in 0.10s")
+    told = {
+        "task_id": "hello-world", "trial_name": "hello-world.1-of-1.x", "instruction": "Say hello.",
+        "is_resolved": False, "failure_mode": "agent_timeout",
+        "parser_results": {"test_a": "passed", "test_b": "failed"},
+    }  # fmt: skip
+    (tmp_path / "results.json").write_text(json.dumps(told))
+    path = tmp_path / "sessions" / "agent.jsonl"
+    assert beside(path) == {
+        "check": {
+            "printed": "1 failed, 1 passed in 0.10s",
+            "tests": {"test_a": "passed", "test_b": "failed"},
+        },
+        "ended_by": "agent_timeout",
+        "asked": "Say hello.",
+    }
+    assert outcome(path) == "failed"
+    found = Sidecar.find(Source(path))
+    assert (found.task, found.trial) == ("hello-world", "hello-world.1-of-1.x")
+
+
 def test_a_long_print_keeps_its_end_and_says_what_is_left_out(tmp_path: Path) -> None:
     found = beside(trial(tmp_path, "x" * 30_000 + "1 failed"))
     assert found is not None

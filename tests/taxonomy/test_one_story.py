@@ -32,10 +32,12 @@ from taxonomy.rules import (
     cap_hit,
     check,
     contradiction,
+    false_claim,
     false_success,
     gave_up,
     gold,
     hallucinated_state,
+    instruction_broken,
     limits,
     loop,
     malformed,
@@ -66,6 +68,8 @@ RULES = {
     check.NAME: None,  # of the check, which came after the run
     gold.NAME: None,  # of the task: the tools took the calls
     user_off_task.NAME: None,  # of the user
+    instruction_broken.NAME: None,  # no item of the score asks for what was forbidden
+    false_claim.NAME: None,  # the checks deny it, of which no item of the score knows
 }
 """The item that does not hold at a step where a rule has its finding."""
 

@@ -25,7 +25,7 @@ from arc_tui.features.compare.view import (
 from arc_tui.ui import format
 from arc_tui.ui.diff import word_counts
 from arc_tui.views.columns import run_name
-from arc_tui.views.known import gold_lines
+from arc_tui.views.known import check_lines, gold_lines
 from arc_tui.views.runs import run_row
 from arc_tui.views.trace import build_tags
 from replay import action, digests, messages
@@ -43,6 +43,7 @@ from replay.trace import Step, Tool, Trace
 from taxonomy.classes import class_label
 from taxonomy.evidence.gold_differences import compare_to_gold
 from taxonomy.evidence.reading import Reading
+from taxonomy.judgements.diagnoses import diagnosis
 from taxonomy.judgements.golds import with_own_gold
 from taxonomy.query.failures import verdict
 from taxonomy.query.listing import RunRow, siblings
@@ -113,8 +114,10 @@ def _run(store: Store, name: str, rules: Rules) -> Side:
     row = run_row(found, verdict(store, found.trace))
     trace = with_own_gold(store, read.load(store, row.trace))
     gold = compare_to_gold(Reading(trace), rules) if trace.header.reference else None
+    said = diagnosis(store, row.trace)
+    known = (*(gold_lines(gold) if gold else ()), *(check_lines(said.checks) if said else ()))
     return Side(
-        who=structs.replace(_who(store, row), known=gold_lines(gold) if gold else ()),
+        who=structs.replace(_who(store, row), known=known),
         doings=tuple(doing_of(trace, step) for step in trace.steps),
         tools=offered(trace),
         prompt=prompt_of(trace.steps[0]) if trace.steps else Prompt(),

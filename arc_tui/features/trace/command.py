@@ -24,6 +24,7 @@ from arc_tui.cli import (
 )
 from arc_tui.ui import format
 from arc_tui.ui.document import INDENT, LABEL, Document, Fold, HintBlock
+from arc_tui.views.code import OutputView, output_view
 from arc_tui.views.evidence import by_strength, candidate_text, finding_kind
 from arc_tui.views.trace import TraceView, build_diagnose, build_trace
 from arc_tui.views.tree import TreeRow, indent, limit_depth, visible
@@ -35,7 +36,7 @@ from taxonomy.findings import Candidate, Diagnosis, Finding
 from taxonomy.query.listing import RunRow
 
 if TYPE_CHECKING:
-    from arc_tui.views.step import MessageView, Seen, StepView
+    from arc_tui.views.step import CallView, MessageView, Seen, StepView
 
 
 @click.command(epilog=examples("arc show last", "arc show shop-many-wishes-v5-0 4"))
@@ -229,14 +230,47 @@ def _print_said(out: Console, said: MessageView) -> None:
     if said.text:
         out.print(_pair(said.role, _long(said.text)))
     for call in said.calls:
-        out.print(_pair("calls", f"{call.name} {_long(call.arguments)}"))
+        _print_call(out, call)
     for result in said.results:
         out.print(_pair("result", _long(result)))
 
 
+def _print_call(out: Console, call: CallView) -> None:
+    """A call; what it writes into files as a diff, in place of arguments that say no more."""
+    sent = "" if call.only_edits else _long(call.arguments)
+    out.print(_pair("calls", f"{call.name} {sent}".rstrip()))
+    for edit in call.edits:
+        out.print(_pair("", edit.head))
+        for line in edit.lines[:DIFF_LINES]:
+            out.print(_pair("", line.text), style=_DIFF_STYLES[line.kind], highlight=False)
+        rest = len(edit.lines) - DIFF_LINES
+        if rest > 0:
+            out.print(_pair("", f"… {format.count(rest, 'more line')} (--json has all)"))
+
+
+DIFF_LINES = 100
+"""Lines of one edit printed before the rest is only counted; `--json` has all of it."""
+
+_DIFF_STYLES = {"new": "green", "gone": "red", "place": "cyan", "same": "", "name": "bold"}
+
+
+def _print_output(out: Console, output: OutputView) -> None:
+    """Test output from its first to its last failing check."""
+    if output.above.strip():
+        out.print(_pair("", f"… {output.above_line} (--json has all)"))
+    out.print(_pair("", _long(output.part)))
+    if output.below.strip():
+        out.print(_pair("", f"… {output.below_line} (--json has all)"))
+
+
 def _print_seen(out: Console, seen: Seen) -> None:
     took = f" ({format.duration(seen.duration_ns)})" if seen.duration_ns is not None else ""
-    out.print(_pair("error" if seen.error else "result", f"{seen.call.name}{took}"))
+    output = output_view(seen.result)
+    counts = f" · {output.counts}" if output else ""
+    out.print(_pair("error" if seen.error else "result", f"{seen.call.name}{took}{counts}"))
+    if output is not None:
+        _print_output(out, output)
+        return
     shown = "not recorded" if seen.result is None else _long(seen.result)
     out.print(_pair("", shown))
 
