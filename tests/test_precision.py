@@ -17,7 +17,7 @@ from tests.taxonomy.rule_case import findings
 HINTS = {"better tool", "user off task", "verified nothing"}
 """Rules that only hint: nothing is counted of them."""
 
-SILENT = {"arithmetic"}
+SILENT = {"arithmetic", "false claim", "instruction broken"}
 """Rules that find nothing in the shared runs."""
 
 LEAST, FEWEST = 0.7, 10
