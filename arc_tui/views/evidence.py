@@ -14,7 +14,6 @@ from msgspec import Struct
 
 from taxonomy.classes import Attribution
 from taxonomy.findings import Candidate, Finding, Signal
-from taxonomy.localiser.features import POINTERS
 
 Kind: TypeAlias = Literal["gold", "check", "score", "rule", "guess"]
 
@@ -40,7 +39,7 @@ def candidate_kind(candidate: Candidate) -> Kind:
     first = candidate.signals[0].name if candidate.signals else ""
     if first in (GOLD, SCORE):
         return "gold" if first == GOLD else "score"
-    return "guess" if first in POINTERS else "rule"
+    return "guess" if candidate.is_positional else "rule"
 
 
 def guesses_last(candidates: Sequence[Candidate]) -> list[Candidate]:

@@ -112,13 +112,13 @@ def baselines(runs: Sequence[Run]) -> Baselines | None:
     latest = max(step for run in runs for step in run.decisive)
     constants = [[step] * len(runs) for step in range(latest + 1)]
     positions = [place / (POSITIONS - 1) for place in range(POSITIONS)]
-    relatives = [[_at(position, run.steps) for run in runs] for position in positions]
+    relatives = [[at_position(position, run.steps) for run in runs] for position in positions]
     constant, step = _best(runs, constants)
     relative, place = _best(runs, relatives)
     return Baselines(constant=constant, step=step, relative=relative, position=positions[place])
 
 
-def _at(position: float, steps: int) -> int:
+def at_position(position: float, steps: int) -> int:
     """The step at a relative position, 0 the first and 1 the last."""
     return int(position * max(steps - 1, 0) + 0.5)
 

@@ -35,7 +35,7 @@ from arc_tui.views import raters
 from taxonomy.calibration.disagreement import NOTHING
 from taxonomy.calibration.labels import Unusable
 from taxonomy.calibration.noise import Cell
-from taxonomy.calibration.report import BAD, Calibration, ClassTable
+from taxonomy.calibration.report import BAD, CANDIDATES, Calibration, ClassTable
 from taxonomy.judge.scores import parsed
 from taxonomy.metrics.agreement import Bin, Confusion, Reliability
 
@@ -88,15 +88,18 @@ def _localisation(figures: Calibration, width: int) -> Iterator[Line]:
 
 def guessers(figures: Calibration) -> Iterator[Guesser]:
     """Ours, the two naive baselines, then everyone else who names steps."""
-    ours, *others = figures.localisation
-    yield Guesser(ours.name, "", hit_cells(ours.over_all), share(ours.abstained))
-    if ours.over_all.exact.n != ours.over_answered.exact.n > 0:
-        yield Guesser(ours.name, "answered", hit_cells(ours.over_answered))
+    for ours in figures.localisation:
+        if ours.name == CANDIDATES:
+            yield Guesser(ours.name, "", hit_cells(ours.over_all), share(ours.abstained))
+            if ours.over_all.exact.n != ours.over_answered.exact.n > 0:
+                yield Guesser(ours.name, "answered", hit_cells(ours.over_answered))
     known = figures.baselines
     if known is not None:
         yield Guesser("naive", f"step {known.step}", hit_cells(known.constant))
         yield Guesser("naive", f"position {short(known.position)}", hit_cells(known.relative))
-    for each in others:
+    for each in figures.localisation:
+        if each.name == CANDIDATES:
+            continue
         kind, name = _words(each.name)
         yield Guesser(kind, name, hit_cells(each.over_all), share(each.abstained))
 

@@ -65,8 +65,18 @@ def localisation_table(figures: Calibration) -> Table:
         title=f"break point: {format.count(figures.decisive, 'run')} with a decisive step",
         columns=("", *HITS, "abstained"),
         rows=tuple(rows),
-        notes=(IN_HINDSIGHT, ALL_RUNS),
+        notes=(*_fitted(figures), IN_HINDSIGHT, ALL_RUNS),
     )
+
+
+def _fitted(figures: Calibration) -> Iterator[str]:
+    """That candidates were not measured on runs that they were made with."""
+    if figures.fitted:
+        runs = format.count(figures.fitted, "run")
+        yield (
+            f"candidates are not shown on {runs} that their weights were fitted on."
+            " Try: arc calibrate --sources FILE"
+        )
 
 
 def hit_cells(hits: Hits) -> tuple[str, ...]:
