@@ -72,9 +72,19 @@ class Course:
     @cached_property
     def _asked(self) -> str:
         """What the run was asked, "" where that is not recorded."""
-        heard = (each.text for turn in self.reading.turns[:1] for each in turn.heard)
         header = self.reading.trace.header
-        return plain_text("\n".join((header.task or "", header.title or "", *heard)))
+        return plain_text("\n".join((header.task or "", header.title or "", *self._first_words)))
+
+    @cached_property
+    def _first_words(self) -> tuple[str, ...]:
+        """What people said before anybody answered; a chat may hold the person as a speaker."""
+        found: list[str] = []
+        for turn in self.reading.turns:
+            found += (each.text for each in turn.heard)
+            if not is_person(turn.ask.agent):
+                break
+            found.append(turn.said)
+        return tuple(found)
 
     @cached_property
     def idle(self) -> frozenset[int]:
@@ -97,8 +107,7 @@ class Course:
     @cached_property
     def _task(self) -> str:
         """What the people asked for at the start, "" where that is too short to be recognised."""
-        said = [plain_text(each.text) for turn in self.reading.turns[:1] for each in turn.heard]
-        longest = max(said, key=len, default="")
+        longest = max(map(plain_text, self._first_words), key=len, default="")
         return longest if len(longest) >= _QUOTED else ""
 
     @cached_property
@@ -129,10 +138,12 @@ class Course:
 
     @cached_property
     def answer(self) -> tuple[str, int] | None:
-        """The answer at the end of the run, or the last words, and their step; None without any."""
+        """The answer at the end of the run, or the last words, and their step; None without any.
+        A step that still calls tools gives none."""
         for turn in reversed(self.reading.turns):
             ends = any(map(closes, turn.acts))
-            if not turn.observer and (ends or (turn.said and not is_closing_word(turn.said))):
+            speaks = turn.said and not turn.acts and not is_closing_word(turn.said)
+            if not turn.observer and (ends or speaks):
                 return marked_answer(turn) or turn.said, turn.index
         return None
 

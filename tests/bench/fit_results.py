@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -49,21 +49,32 @@ def shipped_fit() -> FitResults:
     return msgspec.json.decode((fixtures() / FILE).read_bytes(), type=FitResults)
 
 
-def markdown(results: FitResults) -> str:
-    """Every fold, the gains, what is stated, and what each sign is worth."""
+def folds_markdown(results: FitResults) -> str:
+    """Every fold, the gains, and what is stated."""
     parts = [
-        f"Measured on {results.measured} with rules {results.engine}; worst source first. In"
+        f"Measured on {results.measured} with {results.engine}; worst source first. In"
         " brackets stands the 95 % interval."
     ]
     rows = [
         (f"{each.name} ({each.runs})", *row) for each in results.folds for row in source_rows(each)
     ]
     parts.append(_joined(("source (n)", "guess", *COLUMNS), rows))
-    for table in sources_tables(results.folds):
-        if table.columns[0] == "source":
-            parts += [f"**{table.title}**", _of(table)]
+    parts += _summaries(results)
     parts += ["**With the outcome shown to the rules**", _outcomes(results.with_outcome)]
     return "\n\n".join(parts)
+
+
+def gains_markdown(results: FitResults) -> str:
+    """The gain over the best naive guess, false candidates, and what is stated."""
+    return "\n\n".join((f"Measured on {results.measured}.", *_summaries(results)))
+
+
+def _summaries(results: FitResults) -> Iterator[str]:
+    """The tables that have a row a source."""
+    for table in sources_tables(results.folds):
+        if table.columns[0] == "source":
+            yield f"**{table.title[0].upper()}{table.title[1:]}**"
+            yield _of(table)
 
 
 def signs_markdown(results: FitResults) -> str:

@@ -26,8 +26,9 @@ from taxonomy.localiser.features import FEATURES, Model
 from tests.bench.fit_results import FILE, FitResults, SignWorth
 from tests.bench.held_out import GUESSES, chosen_ridge, model_of
 from tests.bench.labelled import SOURCES, human_sources, shared_files, shared_store
+from tests.docs import DOCS, ROOT, rendered
 
-ROOT = Path(__file__).resolve().parents[2]
+PAGES = (DOCS / "statistics.md", DOCS / "reference" / "localiser.md")
 
 
 def folds(files: Sequence[LabelFile], names: Sequence[str] = tuple(GUESSES)) -> Mapping[str, Model]:
@@ -201,6 +202,8 @@ def main(words: Sequence[str]) -> None:
     text = msgspec.json.format(msgspec.json.encode(rounded(results)), indent=1).decode()
     (ROOT / "fixtures" / FILE).write_text(text + "\n")
     (ROOT / "taxonomy" / "localiser" / "weights.py").write_text(written(model, models, files))
+    for page in PAGES:
+        page.write_text(rendered(page.read_text()))
 
 
 if __name__ == "__main__":
