@@ -127,16 +127,11 @@ class Signal(Struct, frozen=True, kw_only=True):
 
 
 class Band(Struct, frozen=True, kw_only=True):
-    """How often first candidates as likely were right: from `low` to `high` over the sources of
-    labelled runs, each held out of the fit; `runs` of them had such a candidate."""
+    """How often first candidates as likely were right: at least `low`, over sources of labelled
+    runs of one agent, each held out of the fit; `runs` of them had such a candidate."""
 
     low: float
-    high: float
     runs: int
-
-    @property
-    def middle(self) -> float:
-        return (self.low + self.high) / 2
 
 
 class Candidate(Struct, frozen=True, kw_only=True):
@@ -159,9 +154,8 @@ class Candidate(Struct, frozen=True, kw_only=True):
         """The band in words, in tens: more would claim more than was measured."""
         if self.band is None:
             return "accuracy unknown"
-        low, high = math.floor(self.band.low * 10), math.ceil(self.band.high * 10)
-        tens = f"{low}" if low == high else f"{low} to {high}"
-        return f"correct in {tens} of 10 labelled runs (n = {self.band.runs})"
+        tens = math.floor(self.band.low * 10)
+        return f"correct in at least {tens} of 10 labelled runs (n = {self.band.runs})"
 
 
 class Diagnosis(Struct, frozen=True, kw_only=True):

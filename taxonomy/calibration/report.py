@@ -17,7 +17,7 @@ from taxonomy.calibration.approval import JudgeApproval, Pair, achieved, band, b
 from taxonomy.calibration.labelled import Labelled
 from taxonomy.calibration.labels import By
 from taxonomy.calibration.localisation import Baselines, Localisation, Run, baselines, localisation
-from taxonomy.calibration.sources import fitted_source
+from taxonomy.calibration.sources import Stated, fitted_source, stated_bands
 from taxonomy.classes import FailureClass
 from taxonomy.findings import Source
 from taxonomy.metrics.agreement import (
@@ -88,7 +88,7 @@ class Calibration(Struct, frozen=True, kw_only=True):
     classes: tuple[ClassTable, ...]
     scores: tuple[ScoreAgreement, ...]
     gates: tuple[JudgeApproval, ...]
-    candidates: Reliability
+    stated: tuple[Stated, ...]
     findings: Reliability
 
 
@@ -120,10 +120,10 @@ def calibrate(made_by: By, runs: Sequence[Labelled], now_ns: int = 0) -> Calibra
             for agreement in score_agreements(sources[by], by, found)
         ),
         gates=tuple(gate(by, found, now_ns) for by, found in known.items()),
-        candidates=reliability(
-            (candidate.band.middle if candidate.band else None, candidate.step in run.decisive)
+        stated=stated_bands(
+            (run.candidates[0], run.candidates[0].step in run.decisive)
             for run in unseen
-            for candidate in run.candidates
+            if run.candidates
         ),
         findings=reliability(
             (found.confidence, found.failure in run.classes)

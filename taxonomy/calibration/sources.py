@@ -90,13 +90,12 @@ class Stated(Struct, frozen=True, kw_only=True):
     """First candidates of one stated band, and how often they were right."""
 
     low: float
-    high: float
     right: Rate
 
     @property
     def holds(self) -> bool:
-        """Does the interval of what was right meet the band?"""
-        return self.right.low <= self.high and self.low <= self.right.high
+        """Were at least as many right?"""
+        return self.right.value is not None and self.right.value >= self.low
 
 
 class SourceFigures(Struct, frozen=True, kw_only=True):
@@ -262,7 +261,7 @@ def source_figures(
             sum(bool(set(_steps(found[run.trace])[:1]) & run.erroneous) for run in wrong),
             len(wrong),
         ),
-        stated=_stated([(each, each.step in run.decisive) for run, each in first]),
+        stated=stated_bands((each, each.step in run.decisive) for run, each in first),
     )
 
 
@@ -397,13 +396,12 @@ def paired_bootstrap(gains: Sequence[tuple[str, int]]) -> tuple[float, float]:
     return means[int(0.025 * DRAWS)], means[int(0.975 * DRAWS)]
 
 
-def _stated(claims: Sequence[tuple[Candidate, bool]]) -> tuple[Stated, ...]:
+def stated_bands(claims: Iterable[tuple[Candidate, bool]]) -> tuple[Stated, ...]:
     """How often first candidates were right, by the band that they state."""
-    bands: dict[tuple[float, float], list[bool]] = defaultdict(list)
+    bands: dict[float, list[bool]] = defaultdict(list)
     for candidate, right in claims:
         if candidate.band is not None:
-            bands[candidate.band.low, candidate.band.high].append(right)
+            bands[candidate.band.low].append(right)
     return tuple(
-        Stated(low=low, high=high, right=rate(sum(right), len(right)))
-        for (low, high), right in sorted(bands.items())
+        Stated(low=low, right=rate(sum(right), len(right))) for low, right in sorted(bands.items())
     )

@@ -23,16 +23,17 @@ from msgspec import Struct
 
 from taxonomy.findings import FAILURE, Band, Candidate, Finding, Signal, StepScore
 from taxonomy.localiser.baselines import eligible
+from taxonomy.localiser.course import is_group
 from taxonomy.localiser.features import POINTERS, Model, StepSignal
 from taxonomy.localiser.signals import step_signals, strongest
 from taxonomy.localiser.weights import MODEL
 from taxonomy.rules.rule import RuleContext
 
-EVIDENCE = 0.5
-"""What the signs of something wrong weigh at least at a candidate, in log odds: two thirds more
-likely than a step without any. With less it is a positional guess."""
+EVIDENCE = 0.6
+"""What the signs of something wrong weigh at least at a candidate, in log odds: nearly twice as
+likely as a step without any. With less it is a positional guess."""
 
-LEAST = 0.25
+LEAST = 0.1
 """What all signs of a first candidate weigh at least, pointers among them. Those after it need only
 have one that speaks against them."""
 
@@ -53,10 +54,15 @@ Against = Mapping[int, Mapping[str, StepSignal]]
 
 
 class RunSignals(Struct, frozen=True, eq=False, kw_only=True):
-    """What speaks against each step of a run, and which of its steps may be candidates."""
+    """What speaks against each step of a run, and which of its steps may be candidates.
+
+    `is_group`: several agents speak in turn. One source of such runs was labelled, so that no band
+    could be held against another: none is stated.
+    """
 
     choices: tuple[int, ...]
     against: Against
+    is_group: bool = False
 
 
 def run_signals(
@@ -64,7 +70,9 @@ def run_signals(
 ) -> RunSignals:
     """The signals of a run; `own` are the rules' scores."""
     against = strongest(step_signals(case, found, own))
-    return RunSignals(choices=eligible(case.reading), against=against)
+    return RunSignals(
+        choices=eligible(case.reading), against=against, is_group=is_group(case.reading)
+    )
 
 
 def candidates(
@@ -86,7 +94,7 @@ def candidates(
     model = Model(weights=MODEL.weights) if given or case.reading.passed else MODEL
     if given:
         free = tuple(step for step in run.choices if step not in given)
-        run = RunSignals(choices=free, against=run.against)
+        run = RunSignals(choices=free, against=run.against, is_group=run.is_group)
     best = shown(run, model)
     if case.reading.passed:
         return tuple(
@@ -122,7 +130,7 @@ def shown(run: RunSignals, model: Model) -> tuple[Candidate, ...]:
     found = [
         _candidate(
             step,
-            None if place else band_of(chance, model),
+            None if place or run.is_group else band_of(chance, model),
             run.against.get(step, {}),
             model.weights,
         )

@@ -1,9 +1,9 @@
-"""The course of a run: who only coordinates, where work begins, where the answer comes from.
+"""The course of a run: who only coordinates, where work begins, what changes and answers.
 
 These are signs of where a run decides something. They say nothing of whether it decided wrongly:
 a step that only they point at is a positional guess. All of them are read from structure, never
 from the names of one data set's agents: who speaks without acting and leads to the others, who
-quotes the task, which step changes something first, which one states the final answer first.
+quotes the task, which step changes something first, whether any result holds the answer.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from taxonomy.evidence.results import cut
 from taxonomy.localiser.baselines import eligible
 from taxonomy.localiser.facts import facts
 from taxonomy.localiser.features import (
-    ANSWER,
     COORDINATES,
     FIRST_ACTION,
     FIRST_WORK,
@@ -29,7 +28,6 @@ from taxonomy.localiser.features import (
     GROWTH,
     LAST_CHANCE,
     LATE,
-    ORIGIN,
     THIN,
     StepSignal,
     first_leap,
@@ -60,8 +58,7 @@ class Course:
     def __init__(self, reading: Reading) -> None:
         self.reading = reading
         self.choices = eligible(reading)
-        own = [turn for turn in reading.turns if not turn.observer]
-        self.is_group = len({speaker(turn.ask.agent) for turn in own} - {""}) > 1
+        self.is_group = is_group(reading)
         self.writes = sorted({act.step for act in reading.acts if mutates(act.span)})
 
     @property
@@ -147,23 +144,11 @@ class Course:
                 return marked_answer(turn) or turn.said, turn.index
         return None
 
-    @property
-    def _is_marked(self) -> bool:
-        """Does a run that changes nothing mark its answer as one?"""
-        marked = self.answer and marked_answer(self.reading.turns[self.answer[1]])
-        return bool(marked) and not self.writes
-
-    @cached_property
-    def answering_step(self) -> int | None:
-        """The last step that hands an answer in, else the one that gives it in words."""
-        closing = [turn.index for turn in self.reading.turns if any(map(closes, turn.acts))]
-        return closing[-1] if closing else None if self.answer is None else self.answer[1]
-
     @cached_property
     def origin(self) -> int | None:
         """The step that first states the final answer, or computes it; None where the task holds
         it, or nobody states it in one place, or no answer counts."""
-        if self.answer is None or not (self.asks or self._is_marked):
+        if self.answer is None or not self.asks:
             return None
         asked = self._asked
         given = plain_text(self.answer[0])
@@ -213,11 +198,16 @@ class Course:
 
 
 _QUESTION = re.compile(r"\?|\bquestions?\b")
+
+
+def is_group(reading: Reading) -> bool:
+    """Do several agents speak in turn?"""
+    own = [turn for turn in reading.turns if not turn.observer]
+    return len({speaker(turn.ask.agent) for turn in own} - {""}) > 1
+
+
 _SHORT = 60
 _MOST_FACTS = 12
-_FUZZY = 0.5
-"""How strong the origin of a long answer is, of which only some facts were found."""
-
 _TAGGED = re.compile(r"<answer>(.*?)</answer>|\\boxed\{(.*?)\}", re.S | re.I)
 _FINAL = re.compile(r"final answer\b\W*(?:is\b)?[\s:*`\"]*([^\n]+)", re.I)
 _FENCED = re.compile(r"```[^\n]*\n([^\n(={]{1,60})\n?```")
@@ -282,28 +272,17 @@ def course_signals(course: Course) -> Iterator[StepSignal]:
     if changed:
         phrase = f"{changed[-1].name} is the last known write"
         yield StepSignal(changed[-1].step, LAST_CHANCE, phrase)
-    if course.answer is not None:
-        yield from _answer(course, course.answer)
+    if course.is_thin and course.answer is not None:
+        given, at = course.answer
+        step = at if course.origin is None else course.origin
+        phrase = f"no result holds the final answer “{cut(' '.join(given.split()), 40)}”"
+        yield StepSignal(step, THIN, phrase)
     if course.asks and not course.is_group:
         for place, step in enumerate(course.work):
             if place:
                 share = place / (len(course.work) - 1)
                 yield StepSignal(step, LATE, "late in a run that answers a question", share)
     yield from _leaps(reading)
-
-
-def _answer(course: Course, answer: tuple[str, int]) -> Iterator[StepSignal]:
-    """Who gives the answer, who stated it first, and whether anything shown holds it."""
-    given = cut(" ".join(answer[0].split()), 40)
-    if course.answering_step is not None and course.asks and not course.is_group:
-        yield StepSignal(course.answering_step, ANSWER, f"gives the answer “{given}”")
-    if course.origin is not None:
-        sure = 1.0 if len(plain_text(answer[0])) <= _SHORT else _FUZZY
-        phrase = f"the final answer is first stated here: “{given}”"
-        yield StepSignal(course.origin, ORIGIN, phrase, sure)
-    if course.is_thin:
-        step = answer[1] if course.origin is None else course.origin
-        yield StepSignal(step, THIN, f"no result holds the final answer “{given}”")
 
 
 def _first_action(reading: Reading) -> Iterator[StepSignal]:

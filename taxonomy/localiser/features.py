@@ -28,8 +28,6 @@ ASSUMPTION = "assumption"
 THIN = "thin grounds"
 NEW_FACTS = "new facts"
 OBJECTION = "objection"
-ORIGIN = "answer origin"
-ANSWER = "answer"
 FIRST_WRITE = "first write"
 FIRST_ACTION = "first action"
 FIRST_WORK = "first work"
@@ -69,8 +67,6 @@ FEATURES: tuple[Feature, ...] = (
     _sign(THIN, 0.5, "states the final answer, which no result holds"),
     _sign(NEW_FACTS, 0.5, "states numbers and names not found in context"),
     _sign(OBJECTION, 0.75, "the user intervened or objected right after"),
-    _pointer(ORIGIN, 1.5, "the first to state or compute the final answer"),
-    _pointer(ANSWER, 1.0, "gives the answer of a run that changes nothing"),
     _pointer(FIRST_WRITE, 2.0, "the first write; counts less the more steps write"),
     _pointer(FIRST_ACTION, 0.5, "the first step that acts: writes code or changes something"),
     _pointer(FIRST_WORK, 0.5, "the first of a group to do something for the task"),

@@ -13,94 +13,82 @@ from taxonomy.localiser.features import Model
 # fmt: off
 MODEL = Model(
     weights={
-        "unfounded": 1.46,  # 1.50: acts on a value not found in context, or contradicts a result
-        "bad call": 1.57,  # 1.50: a malformed call, rejected arguments, or the wrong tool
+        "unfounded": 1.45,  # 1.50: acts on a value not found in context, or contradicts a result
+        "bad call": 1.56,  # 1.50: a malformed call, rejected arguments, or the wrong tool
         "repeats": 0.75,  # 0.75: a loop begins; one call that returns nothing new counts a quarter
         "bad end": 0.56,  # 0.50: gives up or is truncated; counts less where a limit ended the run
         "other finding": 1.00,  # 1.00: any other finding of the rules
-        "first finding": 1.03,  # 1.00: the earliest finding other than a bad end
-        "error": 0.90,  # 1.00: a call or code fails for the first time; later ones count a fifth
-        "assumption": 1.41,  # 1.50: states that it assumes, simulates or makes up
-        "thin grounds": 0.42,  # 0.50: states the final answer, which no result holds
-        "new facts": 0.62,  # 0.50: states numbers and names not found in context
+        "first finding": 1.02,  # 1.00: the earliest finding other than a bad end
+        "error": 0.85,  # 1.00: a call or code fails for the first time; later ones count a fifth
+        "assumption": 1.42,  # 1.50: states that it assumes, simulates or makes up
+        "thin grounds": 0.77,  # 0.50: states the final answer, which no result holds
+        "new facts": 0.75,  # 0.50: states numbers and names not found in context
         "objection": 0.75,  # 0.75: the user intervened or objected right after
-        "answer origin": 1.03,  # 1.50: the first to state or compute the final answer
-        "answer": 0.91,  # 1.00: gives the answer of a run that changes nothing
         "first write": 2.00,  # 2.00: the first write; counts less the more steps write
-        "first action": 0.57,  # 0.50: the first step that acts: writes code or changes something
-        "first work": 0.34,  # 0.50: the first of a group to do something for the task
+        "first action": 0.63,  # 0.50: the first step that acts: writes code or changes something
+        "first work": 0.40,  # 0.50: the first of a group to do something for the task
         "last chance": 0.50,  # 0.50: the last step that changed something
-        "late": 0.85,  # 1.00: how late in a run that answers a question and changes nothing
-        "growth": 0.42,  # 0.25: output or context grows sharply; cost or latency counts half
-        "coordinates": -1.08,  # -1.50: only plans, routes, quotes the task or closes
+        "late": 1.33,  # 1.00: how late in a run that answers a question and changes nothing
+        "growth": 0.54,  # 0.25: output or context grows sharply; cost or latency counts half
+        "coordinates": -1.25,  # -1.50: only plans, routes, quotes the task or closes
     },
     bands=(
-        (0.00, Band(low=0.10, high=0.70, runs=21)),
-        (0.40, Band(low=0.27, high=0.91, runs=31)),
-        (0.60, Band(low=0.31, high=1.00, runs=26)),
-        (0.80, Band(low=0.33, high=1.00, runs=42)),
+        (0.00, Band(low=0.21, runs=27)),
+        (0.60, Band(low=0.58, runs=30)),
     ),
 )
 
 FOLDS: dict[str, Model] = {
     "whowhen_ag": Model(
         weights={
-            "unfounded": 1.50, "bad call": 1.51, "repeats": 0.75, "bad end": 0.51,
-            "other finding": 1.00, "first finding": 1.00, "error": 1.00, "assumption": 1.50,
-            "thin grounds": 0.48, "new facts": 0.50, "objection": 0.75, "answer origin": 1.44,
-            "answer": 0.97, "first write": 2.00, "first action": 0.50, "first work": 0.50,
-            "last chance": 0.50, "late": 0.97, "growth": 0.27, "coordinates": -1.46,
+            "unfounded": 1.49, "bad call": 1.50, "repeats": 0.75, "bad end": 0.51,
+            "other finding": 1.00, "first finding": 1.00, "error": 0.99, "assumption": 1.50,
+            "thin grounds": 0.54, "new facts": 0.51, "objection": 0.75, "first write": 2.00,
+            "first action": 0.51, "first work": 0.50, "last chance": 0.50, "late": 1.06,
+            "growth": 0.29, "coordinates": -1.49,
         },
         bands=(
-            (0.00, None),
-            (0.40, None),
-            (0.60, None),
-            (0.80, Band(low=0.62, high=1.00, runs=32)),
+            (0.00, Band(low=0.21, runs=25)),
+            (0.60, Band(low=0.58, runs=32)),
         ),
     ),
     "trail": Model(
         weights={
-            "unfounded": 1.37, "bad call": 1.50, "repeats": 0.75, "bad end": 0.50,
-            "other finding": 1.00, "first finding": 0.87, "error": 0.77, "assumption": 1.29,
-            "thin grounds": 0.28, "new facts": 0.70, "objection": 0.75, "answer origin": 0.69,
-            "answer": 0.79, "first write": 2.00, "first action": 0.68, "first work": 0.35,
-            "last chance": 0.50, "late": 0.74, "growth": 0.31, "coordinates": -0.51,
+            "unfounded": 1.35, "bad call": 1.50, "repeats": 0.75, "bad end": 0.50,
+            "other finding": 1.00, "first finding": 0.85, "error": 0.76, "assumption": 1.29,
+            "thin grounds": 0.58, "new facts": 0.86, "objection": 0.75, "first write": 2.00,
+            "first action": 0.68, "first work": 0.42, "last chance": 0.50, "late": 1.38,
+            "growth": 0.42, "coordinates": -0.58,
         },
         bands=(
             (0.00, None),
-            (0.40, None),
-            (0.60, None),
-            (0.80, Band(low=0.33, high=0.96, runs=29)),
+            (0.60, Band(low=0.74, runs=11)),
         ),
     ),
     "apb_hotpotqa": Model(
         weights={
-            "unfounded": 1.50, "bad call": 1.53, "repeats": 0.75, "bad end": 0.52,
-            "other finding": 1.00, "first finding": 1.03, "error": 0.97, "assumption": 1.47,
-            "thin grounds": 0.49, "new facts": 0.56, "objection": 0.75, "answer origin": 1.40,
-            "answer": 1.00, "first write": 2.00, "first action": 0.52, "first work": 0.40,
-            "last chance": 0.50, "late": 0.99, "growth": 0.31, "coordinates": -1.43,
+            "unfounded": 1.50, "bad call": 1.50, "repeats": 0.75, "bad end": 0.51,
+            "other finding": 1.00, "first finding": 1.00, "error": 0.97, "assumption": 1.49,
+            "thin grounds": 0.54, "new facts": 0.53, "objection": 0.75, "first write": 2.00,
+            "first action": 0.52, "first work": 0.48, "last chance": 0.50, "late": 1.03,
+            "growth": 0.28, "coordinates": -1.51,
         },
         bands=(
-            (0.00, Band(low=0.15, high=0.85, runs=20)),
-            (0.40, Band(low=0.19, high=0.73, runs=29)),
-            (0.60, Band(low=0.31, high=1.00, runs=27)),
-            (0.80, Band(low=0.33, high=1.00, runs=31)),
+            (0.00, Band(low=0.21, runs=25)),
+            (0.60, Band(low=0.75, runs=19)),
         ),
     ),
     "tau_airline": Model(
         weights={
-            "unfounded": 1.46, "bad call": 1.57, "repeats": 0.75, "bad end": 0.56,
-            "other finding": 1.00, "first finding": 1.03, "error": 0.90, "assumption": 1.41,
-            "thin grounds": 0.42, "new facts": 0.62, "objection": 0.75, "answer origin": 1.03,
-            "answer": 0.91, "first write": 2.00, "first action": 0.57, "first work": 0.34,
-            "last chance": 0.50, "late": 0.85, "growth": 0.42, "coordinates": -1.08,
+            "unfounded": 1.45, "bad call": 1.56, "repeats": 0.75, "bad end": 0.56,
+            "other finding": 1.00, "first finding": 1.02, "error": 0.85, "assumption": 1.42,
+            "thin grounds": 0.77, "new facts": 0.75, "objection": 0.75, "first write": 2.00,
+            "first action": 0.63, "first work": 0.40, "last chance": 0.50, "late": 1.33,
+            "growth": 0.54, "coordinates": -1.25,
         },
         bands=(
-            (0.00, Band(low=0.10, high=0.70, runs=21)),
-            (0.40, Band(low=0.27, high=0.91, runs=31)),
-            (0.60, Band(low=0.31, high=1.00, runs=26)),
-            (0.80, Band(low=0.33, high=1.00, runs=42)),
+            (0.00, Band(low=0.21, runs=27)),
+            (0.60, Band(low=0.58, runs=30)),
         ),
     ),
 }

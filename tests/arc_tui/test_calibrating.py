@@ -16,7 +16,7 @@ from arc_tui.features.calibration.label_command import label
 from arc_tui.features.calibration.view import KEPT
 from arc_tui.places import fixtures
 from arc_tui.ui.tables import short
-from replay.errors import NotFound
+from replay.errors import ArcError, NotFound
 from replay.store.handle import now_ns
 from replay.store.rows import trace_rows
 from taxonomy.calibration import approval
@@ -437,6 +437,56 @@ class TestOtherQuestions:
 )
 def test_a_figure_is_short(value: float | None, text: str) -> None:
     assert short(value) == text
+
+
+class TestSources:
+    """`--sources`: candidates on label files, beside naive guesses."""
+
+    def test_a_folder_of_label_files_is_a_table_a_file(self, db: Path, labels: Path) -> None:
+        other = labels.parent / "more"
+        other.mkdir()
+        lines = labels.read_text().splitlines()
+        (other / "a.jsonl").write_text("\n".join(lines[:20]))
+        (other / "b.jsonl").write_text("\n".join(lines[20:-2]))
+        printed = run(calibrate, "--db", db, "--sources", other).stdout
+        assert "a: " in printed
+        assert "gain over the best naive baseline of each source" in printed
+        assert "random step" in printed
+        view = as_json(calibrate, "--db", db, "--sources", other)
+        assert {each["name"] for each in view["sources"]} == {"a", "b"}
+        assert sum(each["runs"] for each in view["sources"]) == len(FAILED)
+        assert sum(each["clean"] for each in view["sources"]) == len(EXPECTED) - len(FAILED)
+        for each in view["sources"]:
+            names = [guesser["name"] for guesser in each["localisation"]]
+            assert names[:2] == ["arc, all it shows", "arc, candidates alone"]
+            assert "best constant step of the other sources" in names
+
+    def test_labels_of_no_run_are_named_and_leave_nothing_to_say(
+        self, db: Path, tmp_path: Path
+    ) -> None:
+        path = tmp_path / "away.jsonl"
+        path.write_text(json.dumps({"trace": "elsewhere.json", "at": {"step": 1}, "by": "us"}))
+        result = run(calibrate, "--db", db, "--sources", path)
+        assert result.return_value == 2
+        assert "left out: away: no label matches a run" in result.stdout
+        assert "arc import" in result.stdout
+
+    def test_a_folder_without_label_files_and_a_file_without_labels_are_refused(
+        self, db: Path, tmp_path: Path
+    ) -> None:
+        empty = tmp_path / "empty"
+        empty.mkdir()
+        with pytest.raises(ArcError, match="contains no label file"):
+            run(calibrate, "--db", db, "--sources", empty)
+        (tmp_path / "bad.jsonl").write_text("oops")
+        with pytest.raises(ArcError, match="contains no label"):
+            run(calibrate, "--db", db, "--sources", tmp_path / "bad.jsonl")
+
+    def test_it_goes_alone(self, db: Path, labels: Path) -> None:
+        with pytest.raises(click.UsageError, match="cannot be combined"):
+            run(calibrate, "--db", db, "--sources", labels, "--labels", labels)
+        with pytest.raises(click.UsageError, match="--check goes with --labels alone"):
+            run(calibrate, "--db", db, "--sources", labels, "--check")
 
 
 class TestShipped:

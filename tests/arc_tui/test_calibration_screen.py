@@ -112,7 +112,7 @@ def said_of(key: str, name: str, steps: int) -> Diagnosis:
         weight=1.0,
         why="an error came back",
         signals=(),
-        band=Band(low=confident - 0.1, high=confident + 0.1, runs=30),
+        band=Band(low=confident, runs=30),
     )
     return Diagnosis(
         trace=key,

@@ -153,7 +153,7 @@ def _model(model: Model, *, explained: bool = False) -> str:
 def _band(band: Band | None) -> str:
     if band is None:
         return "None"
-    return f"Band(low={band.low:.2f}, high={band.high:.2f}, runs={band.runs})"
+    return f"Band(low={band.low:.2f}, runs={band.runs})"
 
 
 def _ids(source: str, keys: Sequence[str]) -> list[str]:

@@ -19,11 +19,13 @@ from tests.bench.logit import Choice, fit, log_loss
 
 GUESSES = {feature.name: feature.guess for feature in FEATURES}
 RIDGES = (3.0, 10.0, 30.0, 100.0)
-EDGES = (0.0, 0.4, 0.6, 0.8)
+EDGES = (0.0, 0.6)
 """Where bands begin, in likelihood."""
 
 FEWEST = 10
-"""A band needs so many first candidates, and at least some of two sources."""
+"""A band needs so many first candidates; a source with fewer than `FEW` says nothing."""
+
+FEW = 3
 
 _EVEN = 50.0
 """What the runs of one source weigh together in a fit."""
@@ -95,7 +97,7 @@ def claims(runs: Sequence[SourceRun], weights: Mapping[str, float]) -> list[Clai
     model = Model(weights=weights)
     found = []
     for run in runs:
-        best = shown(run.signals, model) if run.decisive else ()
+        best = shown(run.signals, model) if run.decisive and not run.signals.is_group else ()
         if best and not best[0].is_positional:
             chance = ranking(run.signals.against, run.signals.choices, weights)[0][1]
             found.append((chance, best[0].step in run.decisive))
@@ -106,8 +108,9 @@ def _bands(sources: Sources, names: Sequence[str]) -> tuple[tuple[float, Band | 
     """How often first candidates of each likelihood were right, each source held out of the
     weights that made them.
 
-    A band reaches from the lowest lower bound of the sources' 95 % intervals to the highest upper
-    one, since the next source will differ too. It needs candidates of two sources, or it is None.
+    A band begins at the lowest lower bound of the sources' 95 % intervals, since the next source
+    will differ too. Group chats, of which there is one source, are left
+    out: nothing could be held against what they would state.
     """
     by_source = {}
     for name in sources:
@@ -121,14 +124,13 @@ def _bands(sources: Sources, names: Sequence[str]) -> tuple[tuple[float, Band | 
         held = [
             [right for chance, right in own if edge <= chance < above] for own in by_source.values()
         ]
-        found.append((edge, _band([each for each in held if len(each) >= 3])))
+        found.append((edge, _band([each for each in held if len(each) >= FEW])))
     return tuple(found)
 
 
 def _band(held: Sequence[Sequence[bool]]) -> Band | None:
     runs = sum(map(len, held))
-    if len(held) < 2 or runs < FEWEST:
+    if runs < FEWEST:
         return None
     rates = [rate(sum(each), len(each)) for each in held]
-    low, high = min(each.low for each in rates), max(each.high for each in rates)
-    return Band(low=round(low, 2), high=round(high, 2), runs=runs)
+    return Band(low=round(min(each.low for each in rates), 2), runs=runs)

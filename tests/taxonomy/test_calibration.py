@@ -29,7 +29,7 @@ from tests.arc_tui.sample import put
 from tests.build import step, trace
 
 STEPS = 8
-BAND = Band(low=0.6, high=0.8, runs=30)
+BAND = Band(low=0.6, runs=30)
 SIGN = Signal(name="first error", weight=1.0, phrase="failed")
 
 
@@ -147,11 +147,12 @@ class TestWhereItBroke:
         assert figures.baselines is None
         assert figures.localisation == ()
 
-    def test_confidences_are_held_against_how_often_they_were_right(self, store: Store) -> None:
+    def test_what_first_candidates_state_is_held_against_how_often_they_were_right(
+        self, store: Store
+    ) -> None:
         figures, _ = measured(store, *DECISIVE)
-        (bin_,) = figures.candidates.bins
-        assert (bin_.right.value, bin_.right.n) == (0.5, 4)
-        assert bin_.stated == pytest.approx(0.7)
+        (band,) = figures.stated
+        assert (band.low, band.right.value, band.right.n, band.holds) == (0.6, 0.5, 2, False)
 
 
 class TestWhichClass:

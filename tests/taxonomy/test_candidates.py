@@ -130,7 +130,7 @@ class TestChoice:
 
 
 class TestBands:
-    LOW, HIGH = Band(low=0.12, high=0.38, runs=40), Band(low=0.4, high=1.0, runs=70)
+    LOW, HIGH = Band(low=0.12, runs=40), Band(low=0.49, runs=70)
     MEASURED = Model(weights=MODEL.weights, bands=((0.0, None), (0.2, LOW), (0.5, HIGH)))
 
     def test_it_is_that_of_the_last_row_that_the_likelihood_reaches(self) -> None:
@@ -141,8 +141,8 @@ class TestBands:
     @pytest.mark.parametrize(
         ("band", "words"),
         [
-            (LOW, "correct in 1 to 4 of 10 labelled runs (n = 40)"),
-            (HIGH, "correct in 4 to 10 of 10 labelled runs (n = 70)"),
+            (LOW, "correct in at least 1 of 10 labelled runs (n = 40)"),
+            (HIGH, "correct in at least 4 of 10 labelled runs (n = 70)"),
             (None, "accuracy unknown"),
         ],
     )

@@ -7,12 +7,10 @@ import pytest
 from taxonomy.evidence.reading import Reading
 from taxonomy.localiser.course import Course, course_signals, marked_answer
 from taxonomy.localiser.features import (
-    ANSWER,
     COORDINATES,
     FIRST_WORK,
     FIRST_WRITE,
     LATE,
-    ORIGIN,
     THIN,
 )
 from tests.build import Part, call, step, trace
@@ -53,9 +51,7 @@ class TestAnswer:
     def test_it_comes_from_the_step_that_states_it_first(self) -> None:
         made = course(self.SEARCHED)
         assert made.origin == 1
-        assert made.answering_step == 2
-        assert signs(made, ORIGIN) == {1: 1.0}
-        assert list(signs(made, ANSWER)) == [2]
+        assert list(signs(made, LATE)) == [1, 2, 3]
 
     def test_or_from_the_program_that_computed_it(self) -> None:
         parts: list[Part] = [
@@ -76,7 +72,7 @@ class TestAnswer:
     def test_where_nothing_was_asked_nothing_is_answered(self) -> None:
         parts: list[Part] = [step(call("look", "ok", at=1)), "It is done."]
         made = course(parts, task="Tidy the folder.")
-        assert [signs(made, each) for each in (ANSWER, ORIGIN, THIN, LATE)] == [{}, {}, {}, {}]
+        assert (made.origin, signs(made, THIN), signs(made, LATE)) == (None, {}, {})
 
     def test_a_step_that_still_calls_tools_gives_no_answer(self) -> None:
         parts: list[Part] = [step("I look.", call("search", "x", q="a")), step("")]

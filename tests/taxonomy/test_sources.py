@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import pytest
+from msgspec import structs
 
+from taxonomy.calibration.labels import By
 from taxonomy.calibration.sources import (
     BEST_CONSTANT,
     BEST_POSITION,
@@ -43,13 +45,16 @@ def run(decisive: int | None, *signs: StepSignal, steps: int = 6, task: str = ""
     )
 
 
+def as_group(made: SourceRun) -> SourceRun:
+    return structs.replace(made, signals=structs.replace(made.signals, is_group=True))
+
+
 def failed(at: int) -> StepSignal:
     return StepSignal(at, FIRST_ERROR, "look failed")
 
 
-def file(name: str, *runs: SourceRun, source: str = "", by: str = "people") -> LabelFile:
-    made_by = "people" if by == "people" else "rule"
-    return LabelFile(name=name, source=source or name, made_by=made_by, runs=runs)
+def file(name: str, *runs: SourceRun, source: str = "", by: By = "people") -> LabelFile:
+    return LabelFile(name=name, source=source or name, made_by=by, runs=runs)
 
 
 def plain(_: str) -> Model:
@@ -108,8 +113,9 @@ class TestFittedBaselines:
         for name in ("one", "two"):
             rates = {each.name: each.over_all.exact.value for each in found[name].localisation}
             assert rates[BEST_CONSTANT] == 0.0
-            assert found[name].hindsight is not None
-            assert found[name].hindsight.constant.exact.value == 1.0
+            best = found[name].hindsight
+            assert best is not None
+            assert best.constant.exact.value == 1.0
 
     def test_files_of_one_source_and_labels_of_a_rule_fit_nothing(self) -> None:
         twins = [file("a", run(1), source="s"), file("b", run(1), source="s")]
@@ -173,9 +179,10 @@ class TestFit:
         assert led[FIRST_ERROR] > GUESSES[FIRST_ERROR]
         assert misled[FIRST_ERROR] == 0.0
 
-    def test_a_band_needs_two_sources(self) -> None:
+    def test_a_band_reaches_over_the_sources_and_leaves_group_chats_out(self) -> None:
         sources = self.sources(lambda each: each % 6)
-        both, alone = model_of(sources), model_of({"a": sources["a"]})
-        assert [band for _, band in both.bands if band]
-        assert not [band for _, band in alone.bands if band]
-        assert all(band.high == 1.0 for _, band in both.bands if band)
+        bands = [band for _, band in model_of(sources).bands if band]
+        assert [band.runs for band in bands] == [90]
+        assert 0.8 < bands[0].low < 1.0
+        groups = {name: [as_group(each) for each in runs] for name, runs in sources.items()}
+        assert not [band for _, band in model_of(groups).bands if band]

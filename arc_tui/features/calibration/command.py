@@ -72,7 +72,13 @@ from taxonomy.calibration.noise import Cell, noise_table
 from taxonomy.calibration.report import Calibration
 
 
-@click.command(epilog=examples("arc calibrate", "arc calibrate --audit --share 0.1"))
+@click.command(
+    epilog=examples(
+        "arc calibrate",
+        "arc calibrate --audit --share 0.1",
+        "arc calibrate --sources labels/",
+    )
+)
 @click.option(
     "--labels",
     type=click.Path(dir_okay=False, path_type=Path),

@@ -10,6 +10,7 @@ from rich.cells import cell_len
 
 from arc_tui.features.calibration.tables import (
     BLANK,
+    NOTHING_STATED,
     Column,
     KeyedWords,
     Line,
@@ -17,6 +18,7 @@ from arc_tui.features.calibration.tables import (
     hit_cells,
     shown,
     side_by_side,
+    stated_cells,
     table_lines,
     title,
 )
@@ -62,12 +64,23 @@ class Guesser(NamedTuple):
 
 def break_page(figures: Calibration, width: int) -> list[Line]:
     """The page, or what would make one."""
-    confidence = list(reliability("candidate", figures.candidates)) if figures.decisive else []
+    confidence = list(_stated(figures)) if figures.decisive else []
     if figures.findings.bins:
         confidence += [*([BLANK] if confidence else []), *reliability("finding", figures.findings)]
     if not figures.decisive:
         return [*folded_table(MAKE_DECISIVE, width), *([BLANK] if confidence else []), *confidence]
     return side_by_side(list(_localisation(figures, width)), confidence, width)
+
+
+def _stated(figures: Calibration) -> Iterator[Line]:
+    """A line a band of stated accuracy: what was right."""
+    yield title("first candidates: stated and right")
+    for each in figures.stated:
+        low, right, holds = stated_cells(each)
+        verdict = ("holds", "strong") if holds == "yes" else ("does not hold", "bad")
+        yield ((f"at least {low}  ", ""), (f"{right}  ", ""), verdict)
+    if not figures.stated:
+        yield ((NOTHING_STATED, "quiet"),)
 
 
 def _localisation(figures: Calibration, width: int) -> Iterator[Line]:

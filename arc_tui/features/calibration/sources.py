@@ -7,6 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from arc_tui.features.calibration.tables import NOTHING_STATED, STATED, STATED_NOTE, stated_cells
 from arc_tui.ui import format
 from arc_tui.ui.tables import Table, counted, share, short, signed
 from replay.errors import ArcError
@@ -63,10 +64,10 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
 
 def sources_tables(sources: Sequence[SourceFigures]) -> Iterator[Table]:
     """A table a source, then what is stated and shown of each."""
-    for each in sources:
-        if each.runs:
-            yield _where(each)
-    yield _gains([each for each in sources if each.runs])
+    broken = [each for each in sources if each.runs]
+    for each in broken:
+        yield _where(each, is_last=each is broken[-1])
+    yield _gains(broken)
     yield _silence(sources)
     yield _bands(sources)
 
@@ -74,12 +75,12 @@ def sources_tables(sources: Sequence[SourceFigures]) -> Iterator[Table]:
 COLUMNS = ("exact", "±1", "±3", "±5", "top 3", "abstained")
 
 
-def _where(each: SourceFigures) -> Table:
+def _where(each: SourceFigures, *, is_last: bool) -> Table:
     return Table(
         title=f"{_titled(each)}: {format.count(each.runs, 'run')} with a decisive step",
         columns=("", *COLUMNS),
         rows=tuple(source_rows(each)),
-        notes=(HELD_OUT, ALL_SHOWN, HINDSIGHT),
+        notes=(HELD_OUT, ALL_SHOWN, HINDSIGHT) if is_last else (),
     )
 
 
@@ -140,21 +141,10 @@ def _silence(sources: Sequence[SourceFigures]) -> Table:
 
 
 def _bands(sources: Sequence[SourceFigures]) -> Table:
-    rows = tuple(
-        (
-            _titled(each),
-            f"{short(band.low)}–{short(band.high)}",
-            counted(band.right),
-            "yes" if band.holds else "no",
-        )
-        for each in sources
-        for band in each.stated
-    )
+    rows = tuple((_titled(each), *stated_cells(band)) for each in sources for band in each.stated)
     return Table(
         title="stated accuracy of first candidates",
-        columns=("source", "stated", "right", "holds"),
+        columns=("source", *STATED),
         rows=rows,
-        notes=("holds: the 95 % interval of what was right meets what was stated",)
-        if rows
-        else ("no band is stated: not shown",),
+        notes=(STATED_NOTE,) if rows else (NOTHING_STATED,),
     )

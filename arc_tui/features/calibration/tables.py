@@ -21,6 +21,7 @@ from taxonomy.calibration.disagreement import NOTHING
 from taxonomy.calibration.localisation import Hits
 from taxonomy.calibration.noise import Cell
 from taxonomy.calibration.report import Calibration, ClassTable, ScoreAgreement
+from taxonomy.calibration.sources import Stated
 from taxonomy.metrics.agreement import Confusion, Reliability
 
 HITS = ("n", "exact", "±1", "±3", "±5", "top 3", "mean distance")
@@ -39,7 +40,7 @@ def tables(figures: Calibration) -> Iterator[Table]:
     """Every table of where runs broke and which class they show."""
     if figures.decisive:
         yield localisation_table(figures)
-        yield reliability_table("candidate", figures.candidates)
+        yield stated_table(figures)
     for found in figures.classes:
         yield class_table(found)
     if figures.classes and figures.findings.bins:
@@ -77,6 +78,27 @@ def _fitted(figures: Calibration) -> Iterator[str]:
             f"candidates are not shown on {runs} that their weights were fitted on."
             " Try: arc calibrate --sources FILE"
         )
+
+
+STATED = ("at least", "right", "holds")
+STATED_NOTE = "holds: at least as many were right as stated; of group chats nothing is stated"
+NOTHING_STATED = "no accuracy is stated of any first candidate: not shown"
+
+
+def stated_table(figures: Calibration) -> Table:
+    """What first candidates state against how often they were right."""
+    rows = tuple(map(stated_cells, figures.stated))
+    return Table(
+        title="stated accuracy of first candidates",
+        columns=STATED if rows else (),
+        rows=rows,
+        notes=(STATED_NOTE,) if rows else (NOTHING_STATED,),
+    )
+
+
+def stated_cells(band: Stated) -> tuple[str, str, str]:
+    """The cells under `STATED`."""
+    return short(band.low), counted(band.right), "yes" if band.holds else "no"
 
 
 def hit_cells(hits: Hits) -> tuple[str, ...]:
