@@ -442,12 +442,13 @@ def test_a_figure_is_short(value: float | None, text: str) -> None:
 class TestSources:
     """`--sources`: candidates on label files, beside naive guesses."""
 
-    def test_a_folder_of_label_files_is_a_table_a_file(self, db: Path, labels: Path) -> None:
-        other = labels.parent / "more"
+    def test_a_folder_of_label_files_is_a_table_a_file(self, db: Path, tmp_path: Path) -> None:
+        other = tmp_path / "more"
         other.mkdir()
-        lines = labels.read_text().splitlines()
-        (other / "a.jsonl").write_text("\n".join(lines[:20]))
-        (other / "b.jsonl").write_text("\n".join(lines[20:-2]))
+        names = list(EXPECTED)
+        for file, own in (("a", names[::2]), ("b", names[1::2])):
+            lines = [json.dumps(each) for name in own for each in labels_of(name)]
+            (other / f"{file}.jsonl").write_text("\n".join(lines))
         printed = run(calibrate, "--db", db, "--sources", other).stdout
         assert "a: " in printed
         assert "gain over the best naive baseline of each source" in printed
