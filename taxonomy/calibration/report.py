@@ -16,8 +16,16 @@ from msgspec import Struct
 from taxonomy.calibration.approval import JudgeApproval, Pair, achieved, band, by_category, gate
 from taxonomy.calibration.labelled import Labelled
 from taxonomy.calibration.labels import By
-from taxonomy.calibration.localisation import Baselines, Localisation, Run, baselines, localisation
-from taxonomy.calibration.sources import Stated, fitted_source, stated_bands
+from taxonomy.calibration.localisation import (
+    Baselines,
+    Localisation,
+    Run,
+    Stated,
+    baselines,
+    fitted_source,
+    localisation,
+    stated_bands,
+)
 from taxonomy.classes import FailureClass
 from taxonomy.findings import Source
 from taxonomy.metrics.agreement import (

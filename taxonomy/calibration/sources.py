@@ -12,7 +12,7 @@ import math
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from math import comb
 from pathlib import Path
 from typing import Any
@@ -32,17 +32,20 @@ from taxonomy.calibration.localisation import (
     Hits,
     Localisation,
     Run,
+    Stated,
     at_position,
     baselines,
     distance,
+    fitted_source,
     localisation,
+    stated_bands,
 )
 from taxonomy.diagnosis import published_step
 from taxonomy.findings import FAILURE, Candidate
 from taxonomy.localiser.baselines import Guesses, naive_guesses
 from taxonomy.localiser.candidates import RunSignals, run_signals, shown
 from taxonomy.localiser.features import Model
-from taxonomy.localiser.weights import FITTED, FOLDS, MODEL
+from taxonomy.localiser.weights import FOLDS, MODEL
 from taxonomy.rules import findings
 from taxonomy.rules.rule import RuleContext
 from taxonomy.step_scores import rule_scores
@@ -52,9 +55,6 @@ MEANT = "arc, candidates alone"
 RANDOM_STEP = "random step"
 BEST_CONSTANT = "best constant step of the other sources"
 BEST_POSITION = "best relative position of the other sources"
-
-ID_LENGTH = 8
-"""Of the id of a run that a fit saw, so many digits are kept."""
 
 DRAWS = 2000
 """Times that the runs are drawn again for the interval of a difference."""
@@ -84,18 +84,6 @@ class Difference(Struct, frozen=True, kw_only=True):
     value: float
     low: float
     high: float
-
-
-class Stated(Struct, frozen=True, kw_only=True):
-    """First candidates of one stated band, and how often they were right."""
-
-    low: float
-    right: Rate
-
-    @property
-    def holds(self) -> bool:
-        """Were at least as many right?"""
-        return self.right.value is not None and self.right.value >= self.low
 
 
 class SourceFigures(Struct, frozen=True, kw_only=True):
@@ -188,17 +176,6 @@ def read_file(
         made_by="rule" if all(each.made_by == "rule" for each in labels) else "people",
         runs=runs,
     )
-
-
-@cache
-def _fitted() -> Mapping[str, str]:
-    return {each: source for source, keys in FITTED.items() for each in keys.split()}
-
-
-def fitted_source(trace: str) -> str | None:
-    """The source of labelled runs that a trace belongs to, where weights were fitted, or signs
-    chosen, with its label in sight."""
-    return _fitted().get(trace[:ID_LENGTH])
 
 
 def shipped_model(source: str) -> Model:
@@ -394,14 +371,3 @@ def paired_bootstrap(gains: Sequence[tuple[str, int]]) -> tuple[float, float]:
         means.append(sum(gain for gain, _ in drawn) / sum(n for _, n in drawn))
     means.sort()
     return means[int(0.025 * DRAWS)], means[int(0.975 * DRAWS)]
-
-
-def stated_bands(claims: Iterable[tuple[Candidate, bool]]) -> tuple[Stated, ...]:
-    """How often first candidates were right, by the band that they state."""
-    bands: dict[float, list[bool]] = defaultdict(list)
-    for candidate, right in claims:
-        if candidate.band is not None:
-            bands[candidate.band.low].append(right)
-    return tuple(
-        Stated(low=low, right=rate(sum(right), len(right))) for low, right in sorted(bands.items())
-    )

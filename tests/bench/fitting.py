@@ -18,7 +18,8 @@ from rich.console import Console
 
 from arc_tui.features.calibration.command import print_sources
 from arc_tui.features.calibration.sources import SourcesView
-from taxonomy.calibration.sources import ID_LENGTH, LabelFile, measure_files
+from taxonomy.calibration.localisation import ID_LENGTH
+from taxonomy.calibration.sources import LabelFile, measure_files
 from taxonomy.findings import Band
 from taxonomy.judgements import diagnoses
 from taxonomy.localiser.candidates import MOST, ranking

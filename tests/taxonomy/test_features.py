@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taxonomy.calibration.sources import ID_LENGTH
+from taxonomy.calibration.localisation import ID_LENGTH
 from taxonomy.evidence.reading import Reading
 from taxonomy.localiser.facts import facts, new_facts
 from taxonomy.localiser.features import (

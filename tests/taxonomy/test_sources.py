@@ -8,17 +8,16 @@ import pytest
 from msgspec import structs
 
 from taxonomy.calibration.labels import By
+from taxonomy.calibration.localisation import ID_LENGTH, fitted_source
 from taxonomy.calibration.sources import (
     BEST_CONSTANT,
     BEST_POSITION,
-    ID_LENGTH,
     MEANT,
     OURS,
     LabelFile,
     SourceRun,
     best_constants,
     best_positions,
-    fitted_source,
     measure_files,
     paired_bootstrap,
     random_step,

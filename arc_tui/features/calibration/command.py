@@ -185,7 +185,7 @@ def print_sources(out: Console, view: SourcesView) -> None:
         print_line(out, NO_SOURCE)
 
 
-NO_SOURCE = "No run of these labels is in the database. Try: arc import the runs they label"
+NO_SOURCE = "No run of these labels is in the database. Try: arc import PATH"
 
 
 NO_LABELS = "No labels yet. Try: arc label TRACE STEP SCORE, or arc tag add TRACE STEP CLASS"

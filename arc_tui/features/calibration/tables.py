@@ -18,10 +18,9 @@ from arc_tui.ui import format
 from arc_tui.ui.format import fit, one_line, wrap
 from arc_tui.ui.tables import Table, counted, estimate, share, short
 from taxonomy.calibration.disagreement import NOTHING
-from taxonomy.calibration.localisation import Hits
+from taxonomy.calibration.localisation import Hits, Stated
 from taxonomy.calibration.noise import Cell
 from taxonomy.calibration.report import Calibration, ClassTable, ScoreAgreement
-from taxonomy.calibration.sources import Stated
 from taxonomy.metrics.agreement import Confusion, Reliability
 
 HITS = ("n", "exact", "±1", "±3", "±5", "top 3", "mean distance")
