@@ -6,13 +6,13 @@ which findings count, and how much a candidate must weigh, does depend on it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from replay.trace import SourceScore, Trace
 from taxonomy.evidence.checks import report_checks
 from taxonomy.evidence.gold_differences import compare_to_gold
 from taxonomy.evidence.results import Kind
-from taxonomy.findings import Diagnosis, StepScore, most_trusted
+from taxonomy.findings import Diagnosis, Signal, StepScore, most_trusted
 from taxonomy.localiser.candidates import candidates
 from taxonomy.localiser.failed_checks import certain_first
 from taxonomy.localiser.known import known_first
@@ -49,11 +49,8 @@ def diagnose(
     others = (*beside, *more_scores)
     given = most_trusted(score for score in others if score.step in range(len(turns)))
     scored = given if len(given) >= 3 else most_trusted(own)
-    trusted = [scored[turn.index].value if turn.index in scored else None for turn in turns]
-    asks = [turn.ask for turn in turns]
-    latencies = [ask.duration_ns for ask in asks]
-    costs = [ask.cost.usd if ask.cost is not None else None for ask in asks]
-    votes = published_votes(trusted, latencies, costs)
+    trusted = _by_step(case, scored)
+    votes = _votes(case, trusted)
     broke = most_voted(votes)
     gold = compare_to_gold(case.reading)
     return Diagnosis(
@@ -74,6 +71,24 @@ def diagnose(
         gold=gold,
         checks=checks,
     )
+
+
+def published_step(case: RuleContext, own: Sequence[StepScore]) -> int | None:
+    """The step of the published rule over the rules' scores."""
+    return most_voted(_votes(case, _by_step(case, most_trusted(own))))
+
+
+def _by_step(case: RuleContext, scored: Mapping[int, StepScore]) -> list[float | None]:
+    return [
+        scored[turn.index].value if turn.index in scored else None for turn in case.reading.turns
+    ]
+
+
+def _votes(case: RuleContext, scores: Sequence[float | None]) -> dict[int, tuple[Signal, ...]]:
+    asks = [turn.ask for turn in case.reading.turns]
+    latencies = [ask.duration_ns for ask in asks]
+    costs = [ask.cost.usd if ask.cost is not None else None for ask in asks]
+    return published_votes(scores, latencies, costs)
 
 
 def _warnings(case: RuleContext, scores: Sequence[StepScore]) -> Iterator[str]:

@@ -126,26 +126,36 @@ class Signal(Struct, frozen=True, kw_only=True):
     phrase: str
 
 
+class Band(Struct, frozen=True, kw_only=True):
+    """How often first candidates as likely were right: at least `low`, over sources of labelled
+    runs of one agent, each held out of the fit; `runs` of them had such a candidate."""
+
+    low: float
+    runs: int
+
+
 class Candidate(Struct, frozen=True, kw_only=True):
     """A step that may be where the run broke.
 
-    `confidence` is how often such a step was the break on labelled runs that the fit did not see;
-    None where that was not measured.
+    `is_positional`: only its place, size or role points there, which is a guess. `band` is how
+    often such a candidate was right on labelled runs of other agents; None where that was not
+    measured, or did not hold.
     """
 
     step: int
     weight: float
     why: str
     signals: tuple[Signal, ...]
-    confidence: float | None = None
+    is_positional: bool = False
+    band: Band | None = None
 
     @property
     def accuracy(self) -> str:
-        """The confidence in words, in tens: more would claim more than was measured."""
-        if self.confidence is None:
+        """The band in words, in tens: more would claim more than was measured."""
+        if self.band is None:
             return "accuracy unknown"
-        tens = round(self.confidence * 10)
-        return f"correct in {f'about {tens}' if tens else 'less than 1'} of 10 labelled runs"
+        tens = math.floor(self.band.low * 10)
+        return f"correct in at least {tens} of 10 labelled runs (n = {self.band.runs})"
 
 
 class FailedCheck(Struct, frozen=True, kw_only=True):

@@ -17,7 +17,6 @@ from replay.store.handle import Store, now_ns
 from taxonomy.classes import Attribution
 from taxonomy.findings import Candidate, Finding, Signal
 from taxonomy.judgements import suggestions
-from taxonomy.localiser.features import POINTERS
 
 Kind: TypeAlias = Literal["gold", "check", "score", "rule", "judge", "guess"]
 
@@ -66,7 +65,7 @@ def candidate_kind(candidate: Candidate) -> Kind:
 
     kinds: dict[str, Kind] = {GOLD: "gold", CHECK: "check", SCORE: "score"}
     first = candidate.signals[0].name if candidate.signals else ""
-    return kinds.get(first) or ("guess" if first in POINTERS else "rule")
+    return kinds.get(first) or ("guess" if candidate.is_positional else "rule")
 
 
 def candidate_phrase(candidate: Candidate) -> str:

@@ -11,11 +11,15 @@ labels, chosen in hindsight and for that figure alone: no constant rule can do b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 
 from msgspec import Struct
 
 from replay.statistics import Rate, rate
+from taxonomy.findings import Candidate
+from taxonomy.localiser.weights import FITTED
 
 NEAR = (0, 1, 3, 5)
 """Distances, in steps, at which a guess counts."""
@@ -25,6 +29,10 @@ TOP = 3
 
 POSITIONS = 101
 """Relative positions tried: every hundredth of a run from its first step to its last."""
+
+
+ID_LENGTH = 8
+"""Of the id of a run that a fit saw, so many digits are kept."""
 
 
 class Run(Struct, frozen=True, kw_only=True):
@@ -112,13 +120,13 @@ def baselines(runs: Sequence[Run]) -> Baselines | None:
     latest = max(step for run in runs for step in run.decisive)
     constants = [[step] * len(runs) for step in range(latest + 1)]
     positions = [place / (POSITIONS - 1) for place in range(POSITIONS)]
-    relatives = [[_at(position, run.steps) for run in runs] for position in positions]
+    relatives = [[at_position(position, run.steps) for run in runs] for position in positions]
     constant, step = _best(runs, constants)
     relative, place = _best(runs, relatives)
     return Baselines(constant=constant, step=step, relative=relative, position=positions[place])
 
 
-def _at(position: float, steps: int) -> int:
+def at_position(position: float, steps: int) -> int:
     """The step at a relative position, 0 the first and 1 the last."""
     return int(position * max(steps - 1, 0) + 0.5)
 
@@ -164,3 +172,40 @@ def _cover(sets: Iterable[int]) -> int:
                     break
                 best = max(best, (two | largest[k]).bit_count())
     return best
+
+
+# --- what is stated, and of whom it may be measured
+
+
+class Stated(Struct, frozen=True, kw_only=True):
+    """First candidates of one stated band, and how often they were right."""
+
+    low: float
+    right: Rate
+
+    @property
+    def holds(self) -> bool:
+        """Were at least as many right?"""
+        return self.right.value is not None and self.right.value >= self.low
+
+
+def stated_bands(claims: Iterable[tuple[Candidate, bool]]) -> tuple[Stated, ...]:
+    """How often first candidates were right, by the band that they state."""
+    bands: dict[float, list[bool]] = defaultdict(list)
+    for candidate, right in claims:
+        if candidate.band is not None:
+            bands[candidate.band.low].append(right)
+    return tuple(
+        Stated(low=low, right=rate(sum(right), len(right))) for low, right in sorted(bands.items())
+    )
+
+
+@cache
+def _fitted() -> Mapping[str, str]:
+    return {each: source for source, keys in FITTED.items() for each in keys.split()}
+
+
+def fitted_source(trace: str) -> str | None:
+    """The source of labelled runs that a trace belongs to, where weights were fitted, or signs
+    chosen, with its label in sight."""
+    return _fitted().get(trace[:ID_LENGTH])

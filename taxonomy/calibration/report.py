@@ -16,7 +16,16 @@ from msgspec import Struct
 from taxonomy.calibration.approval import JudgeApproval, Pair, achieved, band, by_category, gate
 from taxonomy.calibration.labelled import Labelled
 from taxonomy.calibration.labels import By
-from taxonomy.calibration.localisation import Baselines, Localisation, Run, baselines, localisation
+from taxonomy.calibration.localisation import (
+    Baselines,
+    Localisation,
+    Run,
+    Stated,
+    baselines,
+    fitted_source,
+    localisation,
+    stated_bands,
+)
 from taxonomy.classes import FailureClass
 from taxonomy.findings import Source
 from taxonomy.metrics.agreement import (
@@ -34,6 +43,9 @@ from taxonomy.metrics.agreement import (
 
 BAD = 0.5
 """A step scored lower is bad: the first such step of a run is the plainest guess at its break."""
+
+
+CANDIDATES = "candidates"
 
 
 class ClassTable(Struct, frozen=True, kw_only=True):
@@ -69,19 +81,22 @@ class ScoreAgreement(Struct, frozen=True, kw_only=True):
 
 
 class Calibration(Struct, frozen=True, kw_only=True):
-    """Every figure on the labels of one kind. `decisive` counts runs with a decisive step."""
+    """Every figure on the labels of one kind. `decisive` counts runs with a decisive step, `fitted`
+    those of them that the localiser was made with in sight: its candidates are not measured on
+    them."""
 
     made_by: By
     labels: int
     runs: int
     weak: int
     decisive: int
+    fitted: int
     localisation: tuple[Localisation, ...]
     baselines: Baselines | None
     classes: tuple[ClassTable, ...]
     scores: tuple[ScoreAgreement, ...]
     gates: tuple[JudgeApproval, ...]
-    candidates: Reliability
+    stated: tuple[Stated, ...]
     findings: Reliability
 
 
@@ -92,15 +107,18 @@ def calibrate(made_by: By, runs: Sequence[Labelled], now_ns: int = 0) -> Calibra
     known = {by: found for by, found in pairs.items() if found}
     labels = [each.label for run in runs for each in run.labels]
     broken = [run for run in runs if run.decisive]
+    unseen = [run for run in broken if fitted_source(run.row.trace) is None]
     return Calibration(
         made_by=made_by,
         labels=len(labels),
         runs=len(runs),
         weak=sum(label.strength == "weak" for label in labels),
         decisive=len(broken),
+        fitted=len(broken) - len(unseen),
         localisation=tuple(
-            localisation(name, [_run(run, guess) for run in broken])
+            localisation(name, [_run(run, guess) for run in measured])
             for name, guess in guessers(broken).items()
+            if (measured := unseen if name == CANDIDATES else broken)
         ),
         baselines=baselines([_run(run, _nothing) for run in broken]),
         classes=tuple(class_tables(runs)),
@@ -110,10 +128,10 @@ def calibrate(made_by: By, runs: Sequence[Labelled], now_ns: int = 0) -> Calibra
             for agreement in score_agreements(sources[by], by, found)
         ),
         gates=tuple(gate(by, found, now_ns) for by, found in known.items()),
-        candidates=reliability(
-            (candidate.confidence, candidate.step in run.decisive)
-            for run in broken
-            for candidate in run.candidates
+        stated=stated_bands(
+            (run.candidates[0], run.candidates[0].step in run.decisive)
+            for run in unseen
+            if run.candidates
         ),
         findings=reliability(
             (found.confidence, found.failure in run.classes)
@@ -131,7 +149,7 @@ Guesser = Callable[[Labelled], tuple[int, ...]]
 
 def guessers(runs: Sequence[Labelled]) -> dict[str, Guesser]:
     """Who names steps: the candidates, the published rule, the first bad score of each source."""
-    found: dict[str, Guesser] = {"candidates": _candidates, "published rule": _published}
+    found: dict[str, Guesser] = {CANDIDATES: _candidates, "published rule": _published}
     for by in scorers(runs):
         found[f"first score under {BAD} · {by}"] = _first_bad(by)
     return found

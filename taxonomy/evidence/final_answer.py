@@ -23,6 +23,11 @@ _CLOSED = re.compile(r"\W*(?:terminate|done|finished|task complete(?:d)?|stop)\W
 _NAMES = ("answer", "final_answer", "result", "output", "response", "content", "text")
 
 
+def is_closing_word(text: str) -> bool:
+    """Is a text only a word that ends a run?"""
+    return _CLOSED.fullmatch(text) is not None
+
+
 def final_answer(reading: Reading) -> tuple[str, int] | None:
     """The last words of the run, or the answer its last call hands in, and the step; None where a
     run ends without either."""
@@ -33,7 +38,7 @@ def final_answer(reading: Reading) -> tuple[str, int] | None:
             given = _handed_in(act)
             if given is not None:
                 return given, turn.index
-        if turn.said and not _CLOSED.fullmatch(turn.said):
+        if turn.said and not is_closing_word(turn.said):
             return turn.said, turn.index
     return None
 

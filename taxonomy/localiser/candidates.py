@@ -1,11 +1,14 @@
 """Our break points: what speaks against each step, weighed, and the best three of them.
 
 A run is one choice among its steps: each step's signs add up, each feature once, by the weights
-in `weights`, and the softmax of the sums is how likely each step is the break, as far as those
+of a model, and the softmax of the sums is how likely each step is the break, as far as those
 features tell. Only so many rivals count: a hundred steps with nothing against them must not
-drown the one that has, nor a stated confidence, learnt on short runs, mean another thing in a
-long one. How often such a step was right on labelled runs is its confidence. A run in which no
-step has enough against it has no candidate, and that is an answer.
+drown the one that has. How often first candidates as likely were right, on labelled runs of agents
+that the weights were not fitted on, is their band.
+
+Where only place, size and role point at a step, it is shown as a positional guess, with no band.
+A run in which nothing points anywhere has no candidate, and one that passed only has those with
+much evidence against them.
 
 Scores that someone gave are used as they are: the first clear failure is the break. Where there
 is none, a step that was scored is no candidate, and signs speak of the others alone.
@@ -14,37 +17,62 @@ is none, a step that was scored is no candidate, and signs speak of the others a
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from taxonomy.findings import FAILURE, Candidate, Finding, Signal, StepScore
-from taxonomy.localiser.features import POINTERS
-from taxonomy.localiser.signals import StepSignal, step_signals, strongest
-from taxonomy.localiser.weights import CONFIDENCE, WEIGHTS
+from msgspec import Struct
+
+from taxonomy.findings import FAILURE, Band, Candidate, Finding, Signal, StepScore
+from taxonomy.localiser.baselines import eligible
+from taxonomy.localiser.course import is_group
+from taxonomy.localiser.features import POINTERS, Model, StepSignal
+from taxonomy.localiser.signals import step_signals, strongest
+from taxonomy.localiser.weights import MODEL
 from taxonomy.rules.rule import RuleContext
 
-EVIDENCE = 0.4
-"""What the signs of a first candidate weigh at least, in log odds: half as likely again as a step
-without any."""
+EVIDENCE = 0.6
+"""What the signs of something wrong weigh at least at a candidate, in log odds: nearly twice as
+likely as a step without any. With less it is a positional guess."""
 
-ALSO = 0.2
-"""What the signs of the candidates after the first weigh at least."""
+LEAST = 0.1
+"""What all signs of a first candidate weigh at least, pointers among them. Those after it need only
+have one that speaks against them."""
 
-PASSED_EVIDENCE = 3.0
-"""What they weigh at least where the run passed: nothing need have broken there."""
-
-WORTH = 0.05
-"""A first candidate that is right less often than once in twenty is not worth a look."""
+PASSED_EVIDENCE = 2.0
+"""What the signs of something wrong weigh at least where the run passed: nothing need have broken
+there."""
 
 MOST = 3
 
 RIVALS = 20
-"""So many steps, those with most against them, share the likelihood; more than the labelled runs
-that confidence was learnt on have."""
+"""So many steps, those with most against them, share the likelihood; more than most labelled runs
+have."""
 
 SCORE = "score"
 """The sign of a given score. It is no feature: it is not weighed against others."""
 
 Against = Mapping[int, Mapping[str, StepSignal]]
+
+
+class RunSignals(Struct, frozen=True, eq=False, kw_only=True):
+    """What speaks against each step of a run, and which of its steps may be candidates.
+
+    `is_group`: several agents speak in turn. One source of such runs was labelled, so that no band
+    could be held against another: none is stated.
+    """
+
+    choices: tuple[int, ...]
+    against: Against
+    is_group: bool = False
+
+
+def run_signals(
+    case: RuleContext, found: Sequence[Finding], own: Sequence[StepScore]
+) -> RunSignals:
+    """The signals of a run; `own` are the rules' scores."""
+    against = strongest(step_signals(case, found, own))
+    return RunSignals(
+        choices=eligible(case.reading), against=against, is_group=is_group(case.reading)
+    )
 
 
 def candidates(
@@ -53,21 +81,28 @@ def candidates(
     own: Sequence[StepScore],
     given: Mapping[int, StepScore],
 ) -> tuple[Candidate, ...]:
-    """Up to three steps, best first; none where no step has enough against it.
+    """Up to three steps, best first; none where nothing points at any step.
 
     `own` are the rules' scores, `given` the most trusted score of each step that someone else
-    scored. A confidence is stated where it was measured: not of a run that passed, and not where
-    given scores had a say.
+    scored. A band is stated where it was measured: not of a run that passed, and not where given
+    scores had a say.
     """
     failed = failures(given)
     if failed:
         return failed
-    against = strongest(step_signals(case, found, own))
-    turns = case.reading.turns
-    choices = [turn.index for turn in turns if not turn.observer and turn.index not in given]
+    run = run_signals(case, found, own)
+    model = Model(weights=MODEL.weights) if given or case.reading.passed else MODEL
+    if given:
+        free = tuple(step for step in run.choices if step not in given)
+        run = RunSignals(choices=free, against=run.against, is_group=run.is_group)
+    best = shown(run, model)
     if case.reading.passed:
-        return shown(against, choices, WEIGHTS, floors=(PASSED_EVIDENCE, PASSED_EVIDENCE))
-    return shown(against, choices, WEIGHTS, () if given else CONFIDENCE)
+        return tuple(
+            each
+            for each in best
+            if evidence(run.against.get(each.step, {}), model.weights) >= PASSED_EVIDENCE
+        )
+    return best
 
 
 def failures(given: Mapping[int, StepScore]) -> tuple[Candidate, ...]:
@@ -89,27 +124,21 @@ def failures(given: Mapping[int, StepScore]) -> tuple[Candidate, ...]:
     )
 
 
-def shown(
-    against: Against,
-    choices: Sequence[int],
-    weights: Mapping[str, float],
-    table: Sequence[tuple[float, float]] = (),
-    floors: tuple[float, float] = (EVIDENCE, ALSO),
-) -> tuple[Candidate, ...]:
-    """The best of `choices`; none where the first weighs too little or is right too seldom.
-
-    `floors` are what the first and the others weigh at least, `table` the confidences.
-    """
-    least, also = floors
-    ranked = [
-        _candidate(step, chance, against.get(step, {}), weights, table)
-        for step, chance in ranking(against, choices, weights)[:MOST]
+def shown(run: RunSignals, model: Model) -> tuple[Candidate, ...]:
+    """The best steps of a run, none where its signs weigh too little."""
+    ranked = ranking(run.against, run.choices, model.weights)[:MOST]
+    found = [
+        _candidate(
+            step,
+            None if place or run.is_group else band_of(chance, model),
+            run.against.get(step, {}),
+            model.weights,
+        )
+        for place, (step, chance) in enumerate(ranked)
     ]
-    if not ranked or ranked[0].weight < least:
+    if not found or found[0].weight < LEAST:
         return ()
-    if ranked[0].confidence is not None and ranked[0].confidence < WORTH:
-        return ()
-    return tuple(candidate for candidate in ranked if candidate.weight >= also)
+    return tuple(each for each in found if each.signals)
 
 
 def ranking(
@@ -125,9 +154,14 @@ def ranking(
     return [(step, odds[step] / whole) for step in ranked]
 
 
-def confidence(chance: float, table: Sequence[tuple[float, float]]) -> float | None:
-    """How often a step so likely was right: the last row of (from, right) that it reaches."""
-    return next((right for least, right in reversed(table) if chance >= least), None)
+def band_of(chance: float, model: Model) -> Band | None:
+    """The band of a step so likely: that of the last row it reaches."""
+    return next((band for least, band in reversed(model.bands) if chance >= least), None)
+
+
+def evidence(named: Mapping[str, StepSignal], weights: Mapping[str, float]) -> float:
+    """What the signs of something wrong weigh at a step, pointers left out."""
+    return _weight({name: sign for name, sign in named.items() if name not in POINTERS}, weights)
 
 
 def _weight(named: Mapping[str, StepSignal], weights: Mapping[str, float]) -> float:
@@ -135,12 +169,10 @@ def _weight(named: Mapping[str, StepSignal], weights: Mapping[str, float]) -> fl
 
 
 def _candidate(
-    step: int,
-    chance: float,
-    named: Mapping[str, StepSignal],
-    weights: Mapping[str, float],
-    table: Sequence[tuple[float, float]],
+    step: int, band: Band | None, named: Mapping[str, StepSignal], weights: Mapping[str, float]
 ) -> Candidate:
+    """The signs of something wrong come first where they suffice, then what points at the step."""
+    is_positional = evidence(named, weights) < EVIDENCE
     signals = sorted(
         (
             Signal(
@@ -150,20 +182,20 @@ def _candidate(
             )
             for name, sign in named.items()
         ),
-        key=lambda signal: -signal.weight,
+        key=lambda signal: ((signal.name in POINTERS) is not is_positional, -signal.weight),
     )
+    speaking = tuple(signal for signal in signals if signal.weight > 0)
     return Candidate(
         step=step,
         weight=round(_weight(named, weights), 3),
-        why=_why(signals),
-        signals=tuple(signal for signal in signals if signal.weight > 0),
-        confidence=confidence(chance, table),
+        why=_why(speaking, is_positional),
+        signals=speaking,
+        is_positional=is_positional,
+        band=None if is_positional else band,
     )
 
 
-def _why(signals: Sequence[Signal]) -> str:
-    """The weightiest sign; one of position alone is called a guess."""
-    if not signals:
-        return ""
-    phrase = signals[0].phrase
-    return f"positional guess: {phrase}" if signals[0].name in POINTERS else phrase
+def _why(signals: Iterable[Signal], is_positional: bool) -> str:
+    """The weightiest sign; of a step that only its place points at, that it is a guess."""
+    phrase = next((signal.phrase for signal in signals), "")
+    return f"positional guess: {phrase}" if phrase and is_positional else phrase

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from msgspec import Struct
 
+from taxonomy.findings import Band
 from taxonomy.shapes import Values, ratio
 
 UNFOUNDED = "unfounded"
@@ -23,67 +25,77 @@ OTHER = "other finding"
 FIRST_FINDING = "first finding"
 FIRST_ERROR = "error"
 ASSUMPTION = "assumption"
+THIN = "thin grounds"
 NEW_FACTS = "new facts"
 OBJECTION = "objection"
+FIRST_WRITE = "first write"
 FIRST_ACTION = "first action"
+FIRST_WORK = "first work"
 LAST_CHANCE = "last chance"
+LATE = "late"
 GROWTH = "growth"
-
-POINTERS = frozenset({FIRST_ACTION, LAST_CHANCE, GROWTH})
-"""Features of a step's place and size, which say nothing of what went wrong there."""
+COORDINATES = "coordinates"
 
 
 class Feature(Struct, frozen=True, kw_only=True):
-    """One row of the table. `guess` is the weight a person gave it, in log odds."""
+    """One row of the table. `guess` is the weight a person gave it, in log odds; `is_pointer`: it
+    says where a run decided something and nothing of what went wrong there."""
 
     name: str
     meaning: str
     guess: float
+    is_pointer: bool = False
+
+
+def _sign(name: str, guess: float, meaning: str) -> Feature:
+    return Feature(name=name, meaning=meaning, guess=guess)
+
+
+def _pointer(name: str, guess: float, meaning: str) -> Feature:
+    return Feature(name=name, meaning=meaning, guess=guess, is_pointer=True)
 
 
 FEATURES: tuple[Feature, ...] = (
-    Feature(
-        name=UNFOUNDED,
-        meaning="acts on a value not found in context, or contradicts a result",
-        guess=2.5,
-    ),
-    Feature(
-        name=BAD_CALL,
-        meaning="a malformed call, rejected arguments, or the wrong tool",
-        guess=2.5,
-    ),
-    Feature(
-        name=REPEATS,
-        meaning="a loop begins; one call that returns nothing new counts a quarter",
-        guess=1.5,
-    ),
-    Feature(
-        name=BAD_END,
-        meaning="gives up or is truncated; counts less where a limit ended the run",
-        guess=1.5,
-    ),
-    Feature(name=OTHER, meaning="any other finding of the rules", guess=1.5),
-    Feature(name=FIRST_FINDING, meaning="the earliest finding other than a bad end", guess=1.5),
-    Feature(
-        name=FIRST_ERROR,
-        meaning="a call or code fails for the first time; later failures count a fifth",
-        guess=1.0,
-    ),
-    Feature(name=ASSUMPTION, meaning="states that it assumes, simulates or makes up", guess=1.0),
-    Feature(name=NEW_FACTS, meaning="states numbers and names not found in context", guess=1.0),
-    Feature(name=OBJECTION, meaning="the user intervened or objected right after", guess=1.0),
-    Feature(
-        name=FIRST_ACTION,
-        meaning="the first step that acts: writes code or changes something",
-        guess=0.5,
-    ),
-    Feature(name=LAST_CHANCE, meaning="the last step that changed something", guess=0.5),
-    Feature(
-        name=GROWTH,
-        meaning="output or context grows sharply; cost or latency counts half",
-        guess=0.5,
-    ),
+    _sign(UNFOUNDED, 1.5, "acts on a value not found in context, or contradicts a result"),
+    _sign(BAD_CALL, 1.5, "a malformed call, rejected arguments, or the wrong tool"),
+    _sign(REPEATS, 0.75, "a loop begins; one call that returns nothing new counts a quarter"),
+    _sign(BAD_END, 0.5, "gives up or is truncated; counts less where a limit ended the run"),
+    _sign(OTHER, 1.0, "any other finding of the rules"),
+    _sign(FIRST_FINDING, 1.0, "the earliest finding other than a bad end"),
+    _sign(FIRST_ERROR, 1.0, "a call or code fails for the first time; later ones count a fifth"),
+    _sign(ASSUMPTION, 1.5, "states that it assumes, simulates or makes up"),
+    _sign(THIN, 0.5, "states the final answer, which no result holds"),
+    _sign(NEW_FACTS, 0.5, "states numbers and names not found in context"),
+    _sign(OBJECTION, 0.75, "the user intervened or objected right after"),
+    _pointer(FIRST_WRITE, 2.0, "the first write; counts less the more steps write"),
+    _pointer(FIRST_ACTION, 0.5, "the first step that acts: writes code or changes something"),
+    _pointer(FIRST_WORK, 0.5, "the first of a group to do something for the task"),
+    _pointer(LAST_CHANCE, 0.5, "the last step that changed something"),
+    _pointer(LATE, 1.0, "how late in a run that answers a question and changes nothing"),
+    _pointer(GROWTH, 0.25, "output or context grows sharply; cost or latency counts half"),
+    _pointer(COORDINATES, -1.5, "only plans, routes, quotes the task or closes"),
 )
+
+POINTERS = frozenset(feature.name for feature in FEATURES if feature.is_pointer)
+"""Features that say where a run decided something, and nothing of what went wrong there."""
+
+
+class Model(Struct, frozen=True, eq=False, kw_only=True):
+    """What each feature weighs, and the bands of first candidates: (from this likelihood on, how
+    often right), the least likely first; None where none held."""
+
+    weights: Mapping[str, float]
+    bands: tuple[tuple[float, Band | None], ...] = ()
+
+
+class StepSignal(NamedTuple):
+    """One sign against a step; `strength` 0..1 of its feature, None where it cannot be told."""
+
+    step: int
+    feature: str
+    phrase: str
+    strength: float | None = 1.0
+
 
 SPREE = 20
 """As many new facts as count for the whole feature."""

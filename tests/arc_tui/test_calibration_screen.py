@@ -40,7 +40,7 @@ from replay.store.rows import step_rows, trace_row
 from taxonomy.calibration.approval import Pair, trust
 from taxonomy.calibration.noise import Cell, noise_table
 from taxonomy.classes import FailureClass
-from taxonomy.findings import Candidate, Diagnosis, Finding, Item, StepScore
+from taxonomy.findings import Band, Candidate, Diagnosis, Finding, Item, StepScore
 from taxonomy.judge import scores
 from taxonomy.judge.scores import Judged
 from taxonomy.judgements import diagnoses
@@ -108,7 +108,11 @@ def said_of(key: str, name: str, steps: int) -> Diagnosis:
         found = [FailureClass.WRONG_TOOL]
     confident = 0.25 if guess != broke or place % 4 == 0 else 0.55
     candidate = Candidate(
-        step=guess, weight=1.0, why="an error came back", signals=(), confidence=confident
+        step=guess,
+        weight=1.0,
+        why="an error came back",
+        signals=(),
+        band=Band(low=confident, runs=30),
     )
     return Diagnosis(
         trace=key,

@@ -59,6 +59,9 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "agent.py").write_text("print('calls no model')\n")
     tasks: list[Json] = [{"task": task, "actions": []} for task in ("many-wishes", "warranty")]
     (folder / "gold.jsonl").write_text("\n".join(map(json.dumps, tasks)))
+    (folder / "labels").mkdir()
+    label = {"trace": FAILED_RUN, "at": {"step": 4}, "decisive": True, "by": "ann"}
+    (folder / "labels" / "shop.jsonl").write_text(json.dumps(label))
     _commit_prompts(folder)
     (folder / "data").mkdir()
     importing.make_demo(folder / "data" / "arc.db")

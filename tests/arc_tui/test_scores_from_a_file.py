@@ -111,14 +111,15 @@ def test_a_file_takes_the_place_of_what_it_brought_before_and_can_be_taken_back(
     db: Path, tmp_path: Path
 ) -> None:
     path = rows(tmp_path / "scores.jsonl", *SCORES)
-    arc(db, "label", "--from", path)
     trace = ids(db)["a.json"]
+    unscored = candidates(db, trace)
+    arc(db, "label", "--from", path)
     rows(path, ("a.json", {"step": 1}, 0.0, "strict"))
     arc(db, "label", "--from", path)
     assert [step for step, _ in candidates(db, trace)] == [1], "steps 2 and 3 have no score now"
     said = arc(db, "label", "--from", path, "--remove")
     assert said.stdout == "strict: 1 step of 1 run removed\n"
-    assert candidates(db, trace) == []
+    assert candidates(db, trace) == unscored
 
 
 def test_scores_stay_when_a_trace_is_imported_again_and_looked_at_again(
@@ -174,10 +175,11 @@ def test_another_scale_is_said_and_never_guessed(
 ) -> None:
     found = [("a.json", {"step": at}, score, "j") for at, score in enumerate(scores)]
     path = rows(tmp_path / "scores.jsonl", *found)
+    unscored = candidates(db, ids(db)["a.json"])
     with pytest.raises(ArcError, match="not between 0 and 1") as refused:
         arc(db, "label", "--from", path)
     assert "--scale WORST..BEST" in str(refused.value.hint)
-    assert candidates(db, ids(db)["a.json"]) == [], "nothing of the file was taken"
+    assert candidates(db, ids(db)["a.json"]) == unscored, "nothing of the file was taken"
     arc(db, "label", "--from", path, "--scale", scale)
     assert [step for step, _ in candidates(db, ids(db)["a.json"])] == [2]
 

@@ -20,7 +20,6 @@ from arc_tui.features.calibration.tables import (
 )
 from arc_tui.places import fixtures
 from arc_tui.ui.tables import Table
-from replay.statistics import Rate, rate
 from taxonomy.calibration.labels import By
 from taxonomy.calibration.report import Calibration
 
@@ -53,21 +52,6 @@ def shipped() -> Results | None:
     if not path.exists():
         return None
     return msgspec.json.decode(path.read_bytes(), type=Results)
-
-
-def first_candidate_right(results: Results) -> Rate:
-    """How often the first candidate was a decisive step, over all answered runs that people
-    labelled."""
-    found = [
-        each.over_answered.exact
-        for known in results.sets
-        for figures in known.figures
-        if figures.made_by == "people"
-        for each in figures.localisation
-        if each.name == "candidates"
-    ]
-    hits = sum(round((each.value or 0.0) * each.n) for each in found)
-    return rate(hits, sum(each.n for each in found))
 
 
 def markdown(results: Results) -> str:

@@ -1,256 +1,210 @@
-"""`python -m tests.bench.fitting`: fits the localiser on the shared labels and says how good it is.
+"""`python -m tests.bench.fitting`: fits the localiser and measures it, each source held out.
 
-Weights: a conditional logit over the steps of each run, drawn to the guesses of the feature table
-by a ridge that cross-validation chooses. Every figure is of runs held out of the fit; which
-features there are was decided with these very sets in sight, so figures on other sets may be lower.
-Runs that no fit sees, long ones among them, are reported beside.
-
-Writes `taxonomy/localiser/weights.py` and `fixtures/localiser.json`; `--dry` only prints.
+Writes `taxonomy/localiser/weights.py`, `fixtures/localiser.json` and the tables of
+`docs/reference/localiser.md`; `--dry` only prints. `held_out` says how it is fitted.
 """
 
 from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from rich.console import Console
 
-from replay.statistics import Rate
-from taxonomy.calibration.localisation import Hits, Localisation, Run, baselines, localisation
+from arc_tui.features.calibration.command import print_sources
+from arc_tui.features.calibration.sources import SourcesView
+from taxonomy.calibration.localisation import ID_LENGTH
+from taxonomy.calibration.sources import LabelFile, measure_files
+from taxonomy.findings import Band
 from taxonomy.judgements import diagnoses
-from taxonomy.localiser.candidates import MOST, WORTH, shown
-from taxonomy.localiser.features import FEATURES
-from tests.bench.held_out import (
-    EARLY,
-    FITTED,
-    FOLDS,
-    GUESSES,
-    SEEDS,
-    HeldOut,
-    Sets,
-    Table,
-    Weights,
-    choice,
-    chosen_ridge,
-    claims,
-    fitted,
-    held_out,
-    honest,
-    table_of,
-)
-from tests.bench.labelled import BUNDLED, Labelled, bundled, shared_sets
-from tests.bench.stretched import LONG, WRITES, stretched, wrong_writes
+from taxonomy.localiser.candidates import MOST, ranking
+from taxonomy.localiser.features import FEATURES, Model
+from tests.bench.fit_results import FILE, FitResults, SignWorth
+from tests.bench.held_out import GUESSES, chosen_ridge, model_of
+from tests.bench.labelled import SOURCES, human_sources, shared_files, shared_store
+from tests.docs import DOCS, ROOT, rendered
 
-ROOT = Path(__file__).resolve().parents[2]
-
-# --- figures
-
-OURS = "localiser, held out"
-
-Guesser = Callable[[HeldOut], Sequence[int]]
+PAGES = (DOCS / "statistics.md", DOCS / "reference" / "localiser.md")
 
 
-def guessers(table: Table) -> dict[str, Guesser]:
-    """Every way to name a step that is reported."""
+def folds(files: Sequence[LabelFile], names: Sequence[str] = tuple(GUESSES)) -> Mapping[str, Model]:
+    """By source the model that was fitted without it."""
+    return {source: model_of(human_sources(files, without=source), names) for source in SOURCES}
 
-    def ours(each: HeldOut) -> list[int]:
-        found = shown(each.run.against, each.run.choices, each.weights, table)
-        return [candidate.step for candidate in found]
 
-    def guessed(each: HeldOut) -> list[int]:
-        found = shown(each.run.against, each.run.choices, GUESSES)
-        return [candidate.step for candidate in found]
+def right(files: Sequence[LabelFile], models: Mapping[str, Model], most: int) -> dict[str, int]:
+    """By label file in how many runs one of the first `most` steps is decisive."""
+    found = {}
+    for each in files:
+        weights = models[each.source].weights
+        found[each.name] = sum(
+            bool(run.decisive & {step for step, _ in ranking(
+                run.signals.against, run.signals.choices, weights)[:most]})
+            for run in each.runs
+        )  # fmt: skip
+    return found
 
+
+def speaks(files: Sequence[LabelFile], name: str) -> dict[str, int]:
+    """By label file in how many runs with a decisive step a feature speaks."""
     return {
-        OURS: ours,
-        "hand weights": guessed,
-        "first finding": lambda each: [] if each.run.found is None else [each.run.found],
-        "published rule": lambda each: [] if each.run.published is None else [each.run.published],
+        each.name: sum(
+            bool(run.decisive) and any(name in named for named in run.signals.against.values())
+            for run in each.runs
+        )
+        for each in files
     }
 
 
-def forced(runs: Sequence[HeldOut], names: Sequence[str]) -> Localisation:
-    """The best step of each run, with no leave to abstain."""
+def worth(files: Sequence[LabelFile], weights: Mapping[str, float]) -> tuple[SignWorth, ...]:
+    """Every feature, and all folds fitted anew without it."""
     found = []
-    for each in runs:
-        rows = choice(each.run, names).rows
-        sums = [sum(each.weights[n] * x for n, x in zip(names, row, strict=True)) for row in rows]
-        order = sorted(range(len(rows)), key=lambda place: (-sums[place], place))
-        found.append(_run(each.run, [each.run.choices[place] for place in order[:3]]))
-    return localisation("no leave to abstain", found)
-
-
-def _run(run: Labelled, guesses: Sequence[int]) -> Run:
-    return Run(decisive=tuple(sorted(run.decisive)), guesses=tuple(guesses), steps=run.steps)
-
-
-def measured(runs: Sequence[HeldOut], table: Table) -> dict[str, Any]:
-    """The figures of one set, every guesser beside the blind baselines."""
-    figures = [
-        localisation(name, [_run(each.run, guess(each)) for each in runs])
-        for name, guess in guessers(table).items()
-    ]
-    blind = baselines([_run(each.run, ()) for each in runs])
-    return {"runs": len(runs), "guessers": figures, "blind": blind}
+    for feature in FEATURES:
+        models = folds(files, [name for name in GUESSES if name != feature.name])
+        found.append(
+            SignWorth(
+                name=feature.name,
+                meaning=feature.meaning,
+                guess=feature.guess,
+                weight=weights[feature.name],
+                is_pointer=feature.is_pointer,
+                runs=speaks(files, feature.name),
+                exact=right(files, models, 1),
+                top_3=right(files, models, MOST),
+            )
+        )
+    return tuple(found)
 
 
 # --- writing
 
 
-def written(weights: Weights, table: Table, sets: Sets) -> str:
+def written(model: Model, models: Mapping[str, Model], files: Sequence[LabelFile]) -> str:
     """The text of `taxonomy/localiser/weights.py`."""
-    counts = ", ".join(f"{len(runs)} runs of {name}" for name, runs in sets.items())
+    counts = ", ".join(
+        f"{sum(bool(run.decisive) for run in runs)} runs of {name}"
+        for name, runs in human_sources(files).items()
+    )
+    head = [
+        '"""What each feature weighs, and how often first candidates as likely were right.',
+        "",
+        "Written by `python -m tests.bench.fitting`, not by hand. Fitted on people's labels, each",
+        f"source weighing the same: {counts}.",
+        "How well it does on sources held out is in `fixtures/localiser.json`.",
+        '"""',
+        "",
+        "from __future__ import annotations",
+        "",
+        "from taxonomy.findings import Band",
+        "from taxonomy.localiser.features import Model",
+        "",
+        "# fmt: off",
+        "MODEL = " + _model(model, explained=True),
+        "",
+        "FOLDS: dict[str, Model] = {",
+    ]
+    body = [f'    "{source}": {_model(each)},' for source, each in models.items()]
+    keys = {
+        source: sorted(
+            {run.trace[:ID_LENGTH] for each in files if each.source == source for run in each.runs}
+        )
+        for source in SOURCES
+    }
+    tail = [
+        "}",
+        '"""By source the model that was fitted without it."""',
+        "",
+        "FITTED: dict[str, str] = {",
+        *(line for source, own in keys.items() for line in _ids(source, own)),
+        "}",
+        "# fmt: on",
+        '"""By source how the ids of its labelled runs begin: those that signs were chosen, and',
+        'weights fitted, in sight of."""',
+        "",
+    ]
+    return "\n".join([*head, *body, *tail])
+
+
+def _model(model: Model, *, explained: bool = False) -> str:
     rows = [
-        f'    "{each.name}": {weights[each.name]:.2f},  # {each.guess:.2f}: {each.meaning}'
+        f'"{each.name}": {model.weights[each.name]:.2f},'
+        + (f"  # {each.guess:.2f}: {each.meaning}" if explained else "")
         for each in FEATURES
     ]
-    bins = [f"    ({edge:.2f}, {right:.2f})," for edge, right in table]
-    return "\n".join(
-        [
-            '"""What each feature weighs, and how often a step so likely was right.',
-            "",
-            "Written by `python -m tests.bench.fitting`, not by hand. Fitted on people's labels:",
-            f"{counts}.",
-            "Drawn to the guesses by hand that stand beside them. How well this does on runs held",
-            "out is in `fixtures/localiser.json`.",
-            '"""',
-            "",
-            "from __future__ import annotations",
-            "",
-            "# fmt: off",
-            "WEIGHTS: dict[str, float] = {",
-            *rows,
-            "}",
-            '"""By feature: its weight in log odds, then the guess by hand, and what it means."""',
-            "",
-            "CONFIDENCE: tuple[tuple[float, float], ...] = (",
-            *bins,
-            ")",
-            "# fmt: on",
-            '"""(from this likelihood on, how often right), of candidates in runs held out."""',
-            "",
-        ]
-    )
+    inside = " " * (4 if explained else 8)
+    width = 1 if explained else 4
+    lines = [
+        "Model(",
+        f"{inside}weights={{",
+        *(f"{inside}    {' '.join(rows[at : at + width])}" for at in range(0, len(rows), width)),
+        f"{inside}}},",
+        f"{inside}bands=(",
+        *(f"{inside}    ({edge:.2f}, {_band(band)})," for edge, band in model.bands),
+        f"{inside}),",
+        f"{inside[4:]})",
+    ]
+    return "\n".join(lines)
 
 
-def shares(figure: Localisation) -> str:
-    """One line of figures over all runs, an abstention a miss, and exact over the answered."""
-    hits = figure.over_all
-    rates = (hits.exact, hits.within_1, hits.within_3, hits.within_5, hits.top_3)
-    far = "–" if hits.mean_distance is None else f"{hits.mean_distance:.1f}"
-    answered = figure.over_answered.exact
-    return f"{'  '.join(map(_share, rates))}  {far:>5}  answered {_share(answered)}"
+def _band(band: Band | None) -> str:
+    if band is None:
+        return "None"
+    return f"Band(low={band.low:.2f}, runs={band.runs})"
 
 
-def _share(given: Rate) -> str:
-    if given.value is None:
-        return f"{'–':>20}"
-    return f"{given.value:5.2f} [{given.low:.2f} {given.high:.2f}] {given.n:3}"
+def _ids(source: str, keys: Sequence[str]) -> list[str]:
+    lines = [" ".join(keys[at : at + 9]) for at in range(0, len(keys), 9)]
+    return [f'    "{source}":', *(f'        "{line} "' for line in lines[:-1]),
+            f'        "{lines[-1]}",']  # fmt: skip
 
 
-def report(sets: Sets, held: Sequence[HeldOut], names: Sequence[str]) -> None:
-    """The forced figures of each set and their mean, for one list of features."""
-    exact = []
-    for name in sets:
-        figure = forced([each for each in held if each.of == name], names)
-        exact.append(figure.over_all.exact.value or 0.0)
-        print(f"  {name:<18} {shares(figure)}")
-    print(f"  mean over sets: exact {sum(exact) / len(exact):.3f}")
-
-
-def printed(figures: Mapping[str, Any], honesty: Mapping[str, Any]) -> None:
-    """The figures of every set, and the reliability tables."""
-    for name, told in figures.items():
-        print(f"\n{name}, {told['runs']} runs:  exact, ±1, ±3, ±5, top 3, mean distance")
-        for figure in told["guessers"]:
-            print(f"  {figure.name:<22} {shares(figure)}")
-        for what, hits in (
-            ("best step", told["blind"].constant),
-            ("best place", told["blind"].relative),
-        ):
-            print(
-                f"  {what:<22} {'  '.join(map(_share, _rates(hits)))}  {hits.mean_distance:>5.1f}"
-            )
-    for what, table in honesty.items():
-        print(f"\nreliability of {what} candidates, held out; a first is shown from {WORTH:g} on")
-        for each in table.bins:
-            print(f"  stated {each.stated:.2f}  right {_share(each.right)}")
-        print(f"  mean error {table.error or 0:.3f}")
+def rounded(value: Any) -> Any:
+    """The value as plain JSON, numbers to three places."""
+    plain = msgspec.to_builtins(value)
+    if isinstance(plain, dict):
+        return {name: rounded(each) for name, each in plain.items()}
+    if isinstance(plain, (list, tuple)):
+        return [rounded(each) for each in plain]
+    return round(plain, 3) if isinstance(plain, float) else plain
 
 
 def main(words: Sequence[str]) -> None:
     with tempfile.TemporaryDirectory(prefix="arc-fit-") as folder:
-        sets = shared_sets(Path(folder))
-        beside = {
-            BUNDLED: bundled(Path(folder)),
-            LONG: stretched(Path(folder)),
-            WRITES: wrong_writes(Path(folder)),
-        }
-    print(
-        {name: len(runs) for name, runs in sets.items()},
-        {name: len(runs) for name, runs in beside.items()},
+        store = shared_store(Path(folder))
+        files = shared_files(store)
+        shown = shared_files(store, is_hidden=False)
+        store.close()
+    models, model = folds(files), model_of(human_sources(files))
+    shown_models = folds(shown)
+    results = FitResults(
+        measured=datetime.now(UTC).date().isoformat(),
+        engine=diagnoses.engine_version(),
+        ridges={
+            source: chosen_ridge(human_sources(files, without=source), tuple(GUESSES))
+            for source in SOURCES
+        },
+        folds=measure_files(files, models.__getitem__),
+        with_outcome=measure_files(shown, shown_models.__getitem__),
+        exact=right(files, models, 1),
+        top_3=right(files, models, MOST),
+        signs=worth(files, model.weights),
     )
-    by_seed = [held_out(sets, seed) for seed in range(SEEDS)]
-    table = table_of([claim for runs in by_seed for claim in claims(runs)])
-    ridge = chosen_ridge(sets, 0)
-    weights = fitted(sets, ridge)
-    names = (*FITTED, EARLY)
-    print("\nheld out, no leave to abstain:  exact, ±1, ±3, ±5, top 3, mean distance")
-    report(sets, by_seed[0], FITTED)
-    print("the same with a feature for nothing but the place in the run:")
-    report(sets, held_out(sets, 0, names), names)
-    figures = {
-        name: measured([each for each in by_seed[0] if each.of == name], table) for name in sets
-    }
-    for name, runs in beside.items():
-        figures[name] = measured([HeldOut(name, run, weights) for run in runs], table)
-    honesty = {"first": honest(by_seed, 1), "all": honest(by_seed, MOST)}
-    printed(figures, honesty)
-    print(f"\nconfidence {table}\nweights, ridge {ridge:g}")
-    for feature in FEATURES:
-        print(f"  {feature.name:<14} {weights[feature.name]:5.2f}  guess {feature.guess:.2f}")
+    print_sources(Console(width=150), SourcesView(sources=results.folds))
+    for sign in results.signs:
+        print(f"{sign.name:<16}{sign.weight:6.2f}  guess {sign.guess:5.2f}  without:", end="  ")
+        print("  ".join(f"{sign.exact[name]}/{sign.top_3[name]}" for name in sign.exact))
     if "--dry" in words:
         return
-    (ROOT / "taxonomy" / "localiser" / "weights.py").write_text(written(weights, table, sets))
-    result = {
-        "measured": datetime.now(UTC).date().isoformat(),
-        "engine": diagnoses.engine_version(),
-        "fitted_on": list(sets),
-        "folds": FOLDS,
-        "note": "the bundled runs were in sight when the rules were written: no measure of them;"
-        f" {LONG}: the same chats among made-up turns; {WRITES}: a rule's word, no person's",
-        "sets": figures,
-        "exact_by_seed": {name: [_exact(runs, name, table) for runs in by_seed] for name in sets},
-        "reliability": honesty,
-        "confidence": table,
-        "weights": weights,
-    }
-    text = msgspec.json.format(msgspec.json.encode(_rounded(result)), indent=1).decode()
-    (ROOT / "fixtures" / "localiser.json").write_text(text + "\n")
-
-
-def _rounded(value: Any) -> Any:
-    """The value as plain JSON, numbers to three places."""
-    plain = msgspec.to_builtins(value)
-    if isinstance(plain, dict):
-        return {name: _rounded(each) for name, each in plain.items()}
-    if isinstance(plain, (list, tuple)):
-        return [_rounded(each) for each in plain]
-    return round(plain, 3) if isinstance(plain, float) else plain
-
-
-def _rates(hits: Hits) -> tuple[Rate, ...]:
-    return (hits.exact, hits.within_1, hits.within_3, hits.within_5, hits.top_3)
-
-
-def _exact(runs: Sequence[HeldOut], name: str, table: Table) -> float:
-    ours = guessers(table)[OURS]
-    told = [_run(each.run, ours(each)) for each in runs if each.of == name]
-    return localisation(name, told).over_all.exact.value or 0.0
+    text = msgspec.json.format(msgspec.json.encode(rounded(results)), indent=1).decode()
+    (ROOT / "fixtures" / FILE).write_text(text + "\n")
+    (ROOT / "taxonomy" / "localiser" / "weights.py").write_text(written(model, models, files))
+    for page in PAGES:
+        page.write_text(rendered(page.read_text()))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ their tables, formats from the importers, JSON columns from the structs.
 
 from __future__ import annotations
 
-import json
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator
@@ -21,7 +20,6 @@ from arc_tui.commands import SECTIONS, cli
 from arc_tui.features.doctor import never_checked
 from arc_tui.features.imports.command import HEAD, build_formats
 from arc_tui.features.settings.view import build_settings
-from arc_tui.places import fixtures
 from arc_tui.views.columns import described as described_columns
 from replay.edit.changes import EFFORTS, ROLES, Change
 from replay.edit.files import KINDS
@@ -31,6 +29,7 @@ from taxonomy.judgements.tags import TagRow
 from taxonomy.query.listing import RunRow
 from tests.bench import precision_results
 from tests.bench.calibration_results import markdown, shipped
+from tests.bench.fit_results import folds_markdown, gains_markdown, shipped_fit, signs_markdown
 from tests.faults import reached
 from tests.licences import licences
 from tests.spoken import command_at, every_command
@@ -137,23 +136,18 @@ def calibrated() -> str:
 
 
 def localised() -> str:
-    """The candidates on label sets they were not fitted on, fold by fold, beside the baselines."""
-    found = json.loads((fixtures() / "localiser.json").read_text())
-    rows = [
-        (name, guesser["name"], *(_rated(guesser["over_all"][each]) for each in HIT))
-        for name, of in found["sets"].items()
-        for guesser in of["guessers"]
-        if name in found["fitted_on"] and guesser["name"] in GUESSERS
-    ]
-    return _table(("labels", "guess", "exact", "± 1", "± 3", "top 3"), rows)
+    """The gain over the best naive guess of each source, and what is stated."""
+    return gains_markdown(shipped_fit())
 
 
-HIT = ("exact", "within_1", "within_3", "top_3")
-GUESSERS = {"localiser, held out", "first finding", "published rule"}
+def localiser_folds() -> str:
+    """Every fold of the localiser."""
+    return folds_markdown(shipped_fit())
 
 
-def _rated(found: dict[str, float]) -> str:
-    return f"{found['value']:.2f} ({found['low']:.2f}–{found['high']:.2f})"
+def localiser_signs() -> str:
+    """What each sign of the localiser is worth."""
+    return signs_markdown(shipped_fit())
 
 
 def inputs() -> str:
@@ -268,6 +262,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "keys": keys,
     "licences": licence_table,
     "localiser": localised,
+    "localiser folds": localiser_folds,
+    "localiser signs": localiser_signs,
     "never checked": never_checked,
     "options": options,
     "query": query,

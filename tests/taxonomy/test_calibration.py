@@ -17,7 +17,7 @@ from taxonomy.calibration.labelled import labelled_runs
 from taxonomy.calibration.labels import At, Label, place
 from taxonomy.calibration.report import Calibration, calibrate
 from taxonomy.classes import FailureClass
-from taxonomy.findings import Candidate, Diagnosis, Finding, Item, Signal, StepScore
+from taxonomy.findings import Band, Candidate, Diagnosis, Finding, Item, Signal, StepScore
 from taxonomy.judge import scores
 from taxonomy.judge.scores import Judged
 from taxonomy.judgements import diagnoses
@@ -29,6 +29,7 @@ from tests.arc_tui.sample import put
 from tests.build import step, trace
 
 STEPS = 8
+BAND = Band(low=0.6, runs=30)
 SIGN = Signal(name="first error", weight=1.0, phrase="failed")
 
 
@@ -37,7 +38,7 @@ def said(
     found: tuple[tuple[FailureClass, int], ...] = (),
     scores: tuple[float, ...] = (),
     published: int | None = None,
-    confidence: float | None = None,
+    band: Band | None = None,
 ) -> Diagnosis:
     """What the rules say of a run of eight steps."""
     return Diagnosis(
@@ -45,7 +46,7 @@ def said(
         shape=None,
         published=published,
         candidates=tuple(
-            Candidate(step=at, weight=1.0, why="failed", signals=(SIGN,), confidence=confidence)
+            Candidate(step=at, weight=1.0, why="failed", signals=(SIGN,), band=band)
             for at in candidates
         ),
         findings=tuple(
@@ -62,8 +63,8 @@ LOOP, GAVE_UP, BAD_ARGS = FailureClass.LOOP, FailureClass.GAVE_UP, FailureClass.
 
 RUNS = {
     "hit": said(3, 5, found=((LOOP, 3),), scores=(0.9, 0.9, 0.8, 0.2, 0.3, 0.3, 0.2, 0.1),
-                published=3, confidence=0.7),
-    "near": said(5, 4, found=((LOOP, 5), (BAD_ARGS, 1)), confidence=0.7, published=6,
+                published=3, band=BAND),
+    "near": said(5, 4, found=((LOOP, 5), (BAD_ARGS, 1)), band=BAND, published=6,
                  scores=(0.9, 0.4, 0.8, 0.7, 0.1, 0.2, 0.3, 0.3)),
     "silent": said(scores=(0.9,) * 8),
 }  # fmt: skip
@@ -144,13 +145,14 @@ class TestWhereItBroke:
         figures, _ = measured(store, at("hit", 3, classes=(LOOP,)), at("near", decisive=True))
         assert figures.decisive == 0
         assert figures.baselines is None
-        assert figures.localisation[0].over_all.exact.value is None
+        assert figures.localisation == ()
 
-    def test_confidences_are_held_against_how_often_they_were_right(self, store: Store) -> None:
+    def test_what_first_candidates_state_is_held_against_how_often_they_were_right(
+        self, store: Store
+    ) -> None:
         figures, _ = measured(store, *DECISIVE)
-        (bin_,) = figures.candidates.bins
-        assert (bin_.right.value, bin_.right.n) == (0.5, 4)
-        assert bin_.stated == pytest.approx(0.7)
+        (band,) = figures.stated
+        assert (band.low, band.right.value, band.right.n, band.holds) == (0.6, 0.5, 2, False)
 
 
 class TestWhichClass:

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-import json
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 
 import hypothesis
@@ -11,28 +10,31 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from arc_tui.places import fixtures
 from replay.trace import SourceScore, Trace
 from taxonomy.classes import Shape
 from taxonomy.diagnosis import diagnose
 from taxonomy.evidence.reading import Reading
-from taxonomy.findings import Candidate, Source, StepScore
+from taxonomy.findings import Band, Candidate, Source, StepScore
 from taxonomy.localiser.candidates import (
-    ALSO,
     EVIDENCE,
+    LEAST,
     SCORE,
-    WORTH,
-    confidence,
+    RunSignals,
+    band_of,
+    evidence,
     ranking,
     shown,
 )
-from taxonomy.localiser.features import FEATURES, NEW_FACTS
-from taxonomy.localiser.signals import StepSignal, latencies_ns, strongest
-from taxonomy.localiser.weights import CONFIDENCE, WEIGHTS
+from taxonomy.localiser.course import latencies_ns
+from taxonomy.localiser.features import FEATURES, FIRST_ERROR, FIRST_WRITE, Model, StepSignal
+from taxonomy.localiser.signals import strongest
+from taxonomy.localiser.weights import MODEL
+from tests.bench.fit_results import shipped_fit
 from tests.bench.logit import Choice, fit, log_loss, probabilities
 from tests.build import SECOND_NS, START_NS, Part, call, error, step, trace
 
 names = st.sampled_from([feature.name for feature in FEATURES])
+blaming = st.sampled_from([feature.name for feature in FEATURES if feature.guess > 0])
 made_signs = st.lists(
     st.builds(
         StepSignal,
@@ -43,6 +45,10 @@ made_signs = st.lists(
     ),
     max_size=30,
 )
+
+
+def shown_of(found: Iterable[StepSignal], model: Model = MODEL) -> tuple[Candidate, ...]:
+    return shown(RunSignals(choices=tuple(range(10)), against=strongest(found)), model)
 
 
 def steps_of(found: Sequence[Candidate]) -> list[int]:
@@ -69,7 +75,7 @@ def broken(**known: float) -> Trace:
 class TestChoice:
     @hypothesis.given(made_signs)
     def test_any_signs_have_a_ranking_of_all_steps(self, found: list[StepSignal]) -> None:
-        ranked = ranking(strongest(found), range(10), WEIGHTS)
+        ranked = ranking(strongest(found), range(10), MODEL.weights)
         assert sorted(step for step, _ in ranked) == list(range(10))
         assert sum(chance for _, chance in ranked) == pytest.approx(1)
         chances = [chance for _, chance in ranked]
@@ -77,13 +83,21 @@ class TestChoice:
 
     @hypothesis.given(made_signs)
     def test_three_at_most_best_first_and_each_with_evidence(self, found: list[StepSignal]) -> None:
-        given_steps = shown(strongest(found), range(10), WEIGHTS)
+        given_steps = shown_of(found)
         assert len(given_steps) <= 3
         weights = [candidate.weight for candidate in given_steps]
         assert weights == sorted(weights, reverse=True)
         assert all(candidate.signals for candidate in given_steps)
-        assert all(weight >= ALSO for weight in weights)
-        assert all(weight >= EVIDENCE for weight in weights[:1])
+        assert all(weight >= LEAST for weight in weights[:1])
+
+    @hypothesis.given(made_signs)
+    def test_place_alone_is_a_guess_without_a_band(self, found: list[StepSignal]) -> None:
+        against = strongest(found)
+        for each in shown_of(found):
+            wrong = evidence(against.get(each.step, {}), MODEL.weights)
+            assert each.is_positional is (wrong < EVIDENCE)
+            assert each.is_positional is each.why.startswith("positional guess: ")
+            assert each.band is None or not each.is_positional
 
     @hypothesis.given(made_signs, st.integers(0, 9), names)
     def test_a_feature_that_cannot_be_told_changes_nothing(
@@ -98,60 +112,57 @@ class TestChoice:
     ) -> None:
         mixed = list(found)
         source.shuffle(mixed)
-        first, second = (shown(strongest(each), range(10), WEIGHTS) for each in (found, mixed))
+        first, second = (shown_of(each) for each in (found, mixed))
         assert [(each.step, each.weight) for each in first] == [
             (each.step, each.weight) for each in second
         ]
 
-    @hypothesis.given(made_signs, st.integers(0, 9), names)
+    @hypothesis.given(made_signs, st.integers(0, 9), blaming)
     def test_a_stronger_sign_never_makes_its_step_less_likely(
         self, found: list[StepSignal], at: int, name: str
     ) -> None:
-        before = dict(ranking(strongest(found), range(10), WEIGHTS))[at]
+        before = dict(ranking(strongest(found), range(10), MODEL.weights))[at]
         more = [*found, StepSignal(at, name, "plain to see", 1.0)]
-        assert dict(ranking(strongest(more), range(10), WEIGHTS))[at] >= before - 1e-12
+        assert dict(ranking(strongest(more), range(10), MODEL.weights))[at] >= before - 1e-12
 
     def test_a_run_without_steps_has_none(self) -> None:
-        assert shown({}, (), WEIGHTS) == ()
+        assert shown(RunSignals(choices=(), against={}), MODEL) == ()
 
 
-class TestConfidence:
-    TABLE = ((0.0, 0.02), (0.2, 0.3), (0.5, 0.6))
+class TestBands:
+    LOW, HIGH = Band(low=0.12, runs=40), Band(low=0.49, runs=70)
+    MEASURED = Model(weights=MODEL.weights, bands=((0.0, None), (0.2, LOW), (0.5, HIGH)))
 
-    def test_it_is_the_last_row_that_the_likelihood_reaches(self) -> None:
-        found = [confidence(chance, self.TABLE) for chance in (0.0, 0.19, 0.2, 0.5, 1.0)]
-        assert found == [0.02, 0.02, 0.3, 0.6, 0.6]
-        assert confidence(0.9, ()) is None
+    def test_it_is_that_of_the_last_row_that_the_likelihood_reaches(self) -> None:
+        found = [band_of(chance, self.MEASURED) for chance in (0.0, 0.19, 0.2, 0.5, 1.0)]
+        assert found == [None, None, self.LOW, self.HIGH, self.HIGH]
+        assert band_of(0.9, Model(weights={})) is None
 
     @pytest.mark.parametrize(
-        ("stated", "words"),
+        ("band", "words"),
         [
-            (0.31, "correct in about 3 of 10 labelled runs"),
-            (0.04, "correct in less than 1 of 10 labelled runs"),
+            (LOW, "correct in at least 1 of 10 labelled runs (n = 40)"),
+            (HIGH, "correct in at least 4 of 10 labelled runs (n = 70)"),
             (None, "accuracy unknown"),
         ],
     )
-    def test_it_is_said_in_tens(self, stated: float | None, words: str) -> None:
-        given_step = Candidate(step=1, weight=1.0, why="", signals=(), confidence=stated)
-        assert given_step.accuracy == words
+    def test_it_is_said_in_tens(self, band: Band | None, words: str) -> None:
+        assert Candidate(step=1, weight=1.0, why="", signals=(), band=band).accuracy == words
+
+    def test_only_the_first_candidate_has_one(self) -> None:
+        always = Model(weights=MODEL.weights, bands=((0.0, self.LOW),))
+        found = [StepSignal(at, FIRST_ERROR, "failed", 1 - at / 10) for at in range(3)]
+        assert [each.band for each in shown_of(found, always)] == [self.LOW, None, None]
+        (guess,) = shown_of([StepSignal(4, FIRST_WRITE, "the first write")], always)
+        assert (guess.is_positional, guess.band) == (True, None)
 
     def test_the_kept_figures_are_of_the_weights_in_use(self) -> None:
-        kept = json.loads((fixtures() / "localiser.json").read_text())
-        assert kept["weights"] == pytest.approx(WEIGHTS, abs=0.006)
-        assert kept["confidence"] == [list(row) for row in CONFIDENCE]
-        assert all(told["runs"] > 0 for told in kept["sets"].values())
+        for sign in shipped_fit().signs:
+            assert sign.weight == pytest.approx(MODEL.weights[sign.name], abs=0.006)
 
-    def test_a_first_candidate_that_is_hardly_ever_right_is_not_shown(self) -> None:
-        against = strongest([StepSignal(at, NEW_FACTS, "says much", 1.0) for at in range(30)])
-        assert self.TABLE[0][1] < WORTH
-        assert shown(against, range(30), WEIGHTS, self.TABLE) == ()
-        assert shown(against, range(30), WEIGHTS) != ()
-
-    def test_a_failed_run_states_how_often_such_a_step_was_right(self) -> None:
+    def test_the_candidate_of_a_failed_run_rests_on_what_went_wrong(self) -> None:
         first = diagnose(broken()).candidates[0]
-        assert first.step == 1
-        assert first.confidence is not None
-        assert 0 < first.confidence < 1
+        assert (first.step, first.is_positional) == (1, False)
 
     def test_with_given_scores_or_in_a_passed_run_none_was_measured(self) -> None:
         made = broken()
@@ -159,9 +170,9 @@ class TestConfidence:
             SourceScore(name="quality", by="human", span=step.ask.id, value=value)
             for step, value in zip(made.steps, (0.9, 0.2, 0.2, 0.2), strict=True)
         )
-        assert diagnose(made, given).candidates[0].confidence is None
+        assert diagnose(made, given).candidates[0].band is None
         passed = trace(parts(), task="Cancel my order, a@b.test.", outcome="passed")
-        assert all(each.confidence is None for each in diagnose(passed).candidates)
+        assert all(each.band is None for each in diagnose(passed).candidates)
 
 
 class TestSubsets:
@@ -278,7 +289,7 @@ class TestGivenScores:
     def test_a_confidence_was_measured_of_no_such_run(self) -> None:
         some = tuple(given([None, None, 1.0, None]))
         (first, *_) = diagnose(self.BROKEN, more_scores=some).candidates
-        assert (first.step, first.confidence) == (1, None)
+        assert (first.step, first.band) == (1, None)
 
     def test_of_judges_that_disagree_the_middle_one_counts(self) -> None:
         one, two, three = given([1, 0, 1], "a"), given([1, 1, 0], "b"), given([0, 1, 0], "c")

@@ -171,7 +171,7 @@ class TestCandidates:
         said = diagnose(trace([*TestRedEdit.WORK, "Done."]))
         assert said.candidates[0].step == 2
         assert said.candidates[0].why.startswith("pytest passed at step 0 and failed at step 3")
-        assert said.candidates[0].confidence is None
+        assert said.candidates[0].band is None
 
     def test_the_write_that_most_failing_checks_name_comes_before_others(self) -> None:
         header = {"reference": {"check": {"printed": RED}}}

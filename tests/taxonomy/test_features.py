@@ -4,16 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from taxonomy.calibration.localisation import ID_LENGTH
 from taxonomy.evidence.reading import Reading
+from taxonomy.localiser.facts import facts, new_facts
 from taxonomy.localiser.features import (
     FEATURES,
+    Model,
     first_leap,
     leaps,
     own_time_ns,
     spree,
 )
-from taxonomy.localiser.signals import facts, new_facts
-from taxonomy.localiser.weights import CONFIDENCE, WEIGHTS
+from taxonomy.localiser.weights import FITTED, FOLDS, MODEL
 from tests.build import call, heard, step, trace
 
 moments = st.integers(0, 1000)
@@ -21,17 +23,21 @@ intervals = st.tuples(moments, moments).map(lambda ends: (min(ends), max(ends)))
 
 
 class TestTable:
-    def test_it_is_short_and_every_row_has_a_weight(self) -> None:
-        assert len(FEATURES) <= 15
-        assert [feature.name for feature in FEATURES] == list(WEIGHTS)
-        assert all(weight >= 0 for weight in WEIGHTS.values())
+    @pytest.mark.parametrize("model", [MODEL, *FOLDS.values()])
+    def test_every_row_has_a_weight_that_kept_the_sign_of_its_guess(self, model: Model) -> None:
+        assert [feature.name for feature in FEATURES] == list(model.weights)
+        assert all(model.weights[each.name] * each.guess >= 0 for each in FEATURES)
 
-    def test_confidence_never_falls_and_is_never_more_than_was_likely_by_far(self) -> None:
-        edges, rights = zip(*CONFIDENCE, strict=True)
+    @pytest.mark.parametrize("model", [MODEL, *FOLDS.values()])
+    def test_bands_begin_at_nothing_and_are_of_runs(self, model: Model) -> None:
+        edges, bands = zip(*model.bands, strict=True)
         assert edges[0] == 0
         assert list(edges) == sorted(edges)
-        assert list(rights) == sorted(rights)
-        assert all(0 < right < 1 for right in rights)
+        assert all(0 < band.low < 1 and band.runs for band in bands if band)
+
+    def test_every_source_has_a_model_that_did_not_see_it(self) -> None:
+        assert list(FOLDS) == list(FITTED)
+        assert all(len(each) == ID_LENGTH for keys in FITTED.values() for each in keys.split())
 
 
 class TestLeaps:

@@ -38,7 +38,7 @@ def of_gold(*args: Any, **more: Any) -> list[tuple[int, str]]:
 def test_the_first_write_that_gold_has_not_comes_first() -> None:
     made = ("Hello.", step(call("get_order", id="1")), WRONG, WRONG, "Done.")
     (first, *_) = candidates([REFUND], *made)
-    assert (first.step, first.confidence) == (2, None)
+    assert (first.step, first.band) == (2, None)
     assert first.why == "refund_order · amount: expected 5, was 777"
     assert first.signals[0].name == GOLD
 

@@ -8,16 +8,17 @@ from replay.trace import Trace
 from taxonomy.classes import Attribution
 from taxonomy.evidence.claims import assumes
 from taxonomy.findings import Candidate
-from taxonomy.localiser.candidates import RIVALS, ranking, shown
+from taxonomy.localiser.candidates import RIVALS, RunSignals, ranking, shown
 from taxonomy.localiser.features import (
     ASSUMPTION,
     FIRST_ACTION,
     FIRST_ERROR,
     GROWTH,
     UNFOUNDED,
+    StepSignal,
 )
-from taxonomy.localiser.signals import StepSignal, step_signals, strongest
-from taxonomy.localiser.weights import CONFIDENCE, WEIGHTS
+from taxonomy.localiser.signals import step_signals, strongest
+from taxonomy.localiser.weights import MODEL
 from taxonomy.rules import findings, loop, malformed
 from taxonomy.rules.rule import RuleContext
 from tests.build import Called, Part, call, error, step, trace
@@ -34,17 +35,17 @@ class TestLikelihood:
         against = strongest(
             [StepSignal(3, UNFOUNDED, "made it up"), StepSignal(1, FIRST_ERROR, "failed")]
         )
-        return shown(against, range(steps), WEIGHTS, CONFIDENCE)
+        return shown(RunSignals(choices=tuple(range(steps)), against=against), MODEL)
 
     def test_steps_with_nothing_against_them_do_not_drown_the_one_that_has(self) -> None:
         few, many = self.candidates(RIVALS), self.candidates(300)
         assert [each.step for each in many] == [each.step for each in few] == [3, 1]
-        assert [each.confidence for each in many] == [each.confidence for each in few]
+        assert [each.band for each in many] == [each.band for each in few]
 
     def test_rivals_with_as_much_against_them_do(self) -> None:
         def likelihood(steps: int) -> float:
             against = strongest([StepSignal(at, FIRST_ERROR, "failed") for at in range(steps)])
-            return ranking(against, range(steps), WEIGHTS)[0][1]
+            return ranking(against, range(steps), MODEL.weights)[0][1]
 
         assert likelihood(2) > likelihood(10) > likelihood(RIVALS) == likelihood(300)
 

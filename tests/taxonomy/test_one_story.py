@@ -82,10 +82,13 @@ SIGNS = {
 }
 """The same of a sign against a step."""
 
-OF_PLACE = {"first", "last", "growth", "drop", "low"}
-"""Words in the names of features that speak of a step's place, size or given score."""
-
-SAYS_SO = {features.ASSUMPTION, features.NEW_FACTS, features.OBJECTION, features.OTHER}
+SAYS_SO = {
+    features.ASSUMPTION,
+    features.NEW_FACTS,
+    features.OBJECTION,
+    features.OTHER,
+    features.THIN,
+}
 """Features of words that no item asks about."""
 
 ITEMS = (FITS, GROUNDED, READ, VERIFIED, FRESH, ENDED)
@@ -96,7 +99,7 @@ def test_every_rule_sign_and_item_has_its_place_here() -> None:
 
     assert {each.name for each in rules.RULES} == RULES.keys()
     others = {each.name for each in features.FEATURES} - SIGNS.keys() - SAYS_SO
-    assert [name for name in others if not OF_PLACE & set(name.split())] == []
+    assert others - features.POINTERS == {features.FIRST_FINDING}
     assert {item for item in (*RULES.values(), *SIGNS.values()) if item} == set(ITEMS)
     ((score, *_),) = [diagnose(trace([step(call("look"))])).scores]
     assert {item.name for item in score.items} == set(ITEMS)

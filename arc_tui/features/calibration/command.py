@@ -30,6 +30,7 @@ from arc_tui.features.calibration.drift import (
     unchecked,
     unchecked_line,
 )
+from arc_tui.features.calibration.sources import SourcesView, build_sources, sources_tables
 from arc_tui.features.calibration.tables import (
     ONLY_JUDGES,
     SEVERAL_CELLS,
@@ -72,12 +73,24 @@ from taxonomy.calibration.noise import Cell, noise_table
 from taxonomy.calibration.report import Calibration
 
 
-@click.command(epilog=examples("arc calibrate", "arc calibrate --audit --share 0.1"))
+@click.command(
+    epilog=examples(
+        "arc calibrate",
+        "arc calibrate --audit --share 0.1",
+        "arc calibrate --sources labels/",
+    )
+)
 @click.option(
     "--labels",
     type=click.Path(dir_okay=False, path_type=Path),
     multiple=True,
     help="A label file; repeatable. Without it, the labels of this database.",
+)
+@click.option(
+    "--sources",
+    type=click.Path(exists=True, path_type=Path),
+    multiple=True,
+    help="A label file, or a folder of them, each of another agent: candidates, held out.",
 )
 @click.option("--drift", is_flag=True, help="Compare a judge's scores before and after a change.")
 @click.option("--noise", is_flag=True, help="How noise and length affect a run's shape.")
@@ -94,6 +107,7 @@ from taxonomy.calibration.report import Calibration
 @db_option
 def calibrate(
     labels: tuple[Path, ...],
+    sources: tuple[Path, ...],
     drift: bool,
     noise: bool,
     audit: bool,
@@ -106,11 +120,16 @@ def calibrate(
 
     Without --labels the labels are those of this database: tags, clean runs, scores, rubric items.
     Labels made by a rule are listed separately, as conformance. With --check exit code 1: the
-    judge is not approved, or none has scored here. Exit code 2: no label of --labels matches a run.
+    judge is not approved, or none has scored here. Exit code 2: no label matches a run.
+
+    --sources compares the break candidates with naive guesses on each label file, with weights
+    that were fitted on none of its runs, and with the outcome hidden.
     """
-    if sum((bool(labels) or drift, noise, audit)) > 1:
-        raise click.UsageError("--labels (or --drift), --noise and --audit cannot be combined")
-    if check and (drift or noise or audit):
+    if sum((bool(labels) or drift, bool(sources), noise, audit)) > 1:
+        raise click.UsageError(
+            "--labels (or --drift), --sources, --noise and --audit cannot be combined"
+        )
+    if check and (drift or sources or noise or audit):
         raise click.UsageError("--check goes with --labels alone")
     if noise:
         cells = list(noise_table())
@@ -121,6 +140,10 @@ def calibrate(
             chosen = build_audit(store, share)
             print_view(chosen, as_json, print_audit)
             return 0
+        if sources:
+            found = build_sources(store, sources)
+            print_view(found, as_json, print_sources)
+            return 0 if found.sources else 2
         if drift:
             source, given, _ = labels_of(store, labels)
             moved = build_drift(store, source, given, now_ns())
@@ -151,6 +174,19 @@ def _calibrated(store: Store, labels: tuple[Path, ...]) -> CalibrationView:
     view = build_calibration(store, labels, now)
     keep_verdicts(store, view, now)
     return structs.replace(view, unchecked=unchecked(store, now))
+
+
+def print_sources(out: Console, view: SourcesView) -> None:
+    """Each source, then what holds of all."""
+    for name in view.empty:
+        print_line(out, format.one_line(f"left out: {name}: no label matches a run"), "yellow")
+    if view.sources:
+        print_tables(out, sources_tables(view.sources))
+    else:
+        print_line(out, NO_SOURCE)
+
+
+NO_SOURCE = "No run of these labels is in the database. Try: arc import PATH"
 
 
 NO_LABELS = "No labels yet. Try: arc label TRACE STEP SCORE, or arc tag add TRACE STEP CLASS"

@@ -10,6 +10,7 @@ from rich.cells import cell_len
 
 from arc_tui.features.calibration.tables import (
     BLANK,
+    NOTHING_STATED,
     Column,
     KeyedWords,
     Line,
@@ -17,6 +18,7 @@ from arc_tui.features.calibration.tables import (
     hit_cells,
     shown,
     side_by_side,
+    stated_cells,
     table_lines,
     title,
 )
@@ -35,7 +37,7 @@ from arc_tui.views import raters
 from taxonomy.calibration.disagreement import NOTHING
 from taxonomy.calibration.labels import Unusable
 from taxonomy.calibration.noise import Cell
-from taxonomy.calibration.report import BAD, Calibration, ClassTable
+from taxonomy.calibration.report import BAD, CANDIDATES, Calibration, ClassTable
 from taxonomy.judge.scores import parsed
 from taxonomy.metrics.agreement import Bin, Confusion, Reliability
 
@@ -62,12 +64,23 @@ class Guesser(NamedTuple):
 
 def break_page(figures: Calibration, width: int) -> list[Line]:
     """The page, or what would make one."""
-    confidence = list(reliability("candidate", figures.candidates)) if figures.decisive else []
+    confidence = list(_stated(figures)) if figures.decisive else []
     if figures.findings.bins:
         confidence += [*([BLANK] if confidence else []), *reliability("finding", figures.findings)]
     if not figures.decisive:
         return [*folded_table(MAKE_DECISIVE, width), *([BLANK] if confidence else []), *confidence]
     return side_by_side(list(_localisation(figures, width)), confidence, width)
+
+
+def _stated(figures: Calibration) -> Iterator[Line]:
+    """A line a band of stated accuracy: what was right."""
+    yield title("first candidates: stated and right")
+    for each in figures.stated:
+        low, right, holds = stated_cells(each)
+        verdict = ("holds", "strong") if holds == "yes" else ("does not hold", "bad")
+        yield ((f"at least {low}  ", ""), (f"{right}  ", ""), verdict)
+    if not figures.stated:
+        yield ((NOTHING_STATED, "quiet"),)
 
 
 def _localisation(figures: Calibration, width: int) -> Iterator[Line]:
@@ -88,15 +101,18 @@ def _localisation(figures: Calibration, width: int) -> Iterator[Line]:
 
 def guessers(figures: Calibration) -> Iterator[Guesser]:
     """Ours, the two naive baselines, then everyone else who names steps."""
-    ours, *others = figures.localisation
-    yield Guesser(ours.name, "", hit_cells(ours.over_all), share(ours.abstained))
-    if ours.over_all.exact.n != ours.over_answered.exact.n > 0:
-        yield Guesser(ours.name, "answered", hit_cells(ours.over_answered))
+    for ours in figures.localisation:
+        if ours.name == CANDIDATES:
+            yield Guesser(ours.name, "", hit_cells(ours.over_all), share(ours.abstained))
+            if ours.over_all.exact.n != ours.over_answered.exact.n > 0:
+                yield Guesser(ours.name, "answered", hit_cells(ours.over_answered))
     known = figures.baselines
     if known is not None:
         yield Guesser("naive", f"step {known.step}", hit_cells(known.constant))
         yield Guesser("naive", f"position {short(known.position)}", hit_cells(known.relative))
-    for each in others:
+    for each in figures.localisation:
+        if each.name == CANDIDATES:
+            continue
         kind, name = _words(each.name)
         yield Guesser(kind, name, hit_cells(each.over_all), share(each.abstained))
 

@@ -18,7 +18,7 @@ from arc_tui.ui import format
 from arc_tui.ui.format import fit, one_line, wrap
 from arc_tui.ui.tables import Table, counted, estimate, share, short
 from taxonomy.calibration.disagreement import NOTHING
-from taxonomy.calibration.localisation import Hits
+from taxonomy.calibration.localisation import Hits, Stated
 from taxonomy.calibration.noise import Cell
 from taxonomy.calibration.report import Calibration, ClassTable, ScoreAgreement
 from taxonomy.metrics.agreement import Confusion, Reliability
@@ -39,7 +39,7 @@ def tables(figures: Calibration) -> Iterator[Table]:
     """Every table of where runs broke and which class they show."""
     if figures.decisive:
         yield localisation_table(figures)
-        yield reliability_table("candidate", figures.candidates)
+        yield stated_table(figures)
     for found in figures.classes:
         yield class_table(found)
     if figures.classes and figures.findings.bins:
@@ -65,8 +65,39 @@ def localisation_table(figures: Calibration) -> Table:
         title=f"break point: {format.count(figures.decisive, 'run')} with a decisive step",
         columns=("", *HITS, "abstained"),
         rows=tuple(rows),
-        notes=(IN_HINDSIGHT, ALL_RUNS),
+        notes=(*_fitted(figures), IN_HINDSIGHT, ALL_RUNS),
     )
+
+
+def _fitted(figures: Calibration) -> Iterator[str]:
+    """That candidates were not measured on runs that they were made with."""
+    if figures.fitted:
+        runs = format.count(figures.fitted, "run")
+        yield (
+            f"candidates are not shown on {runs} that their weights were fitted on."
+            " Try: arc calibrate --sources FILE"
+        )
+
+
+STATED = ("at least", "right", "holds")
+STATED_NOTE = "holds: at least as many were right as stated; of group chats nothing is stated"
+NOTHING_STATED = "no accuracy is stated of any first candidate: not shown"
+
+
+def stated_table(figures: Calibration) -> Table:
+    """What first candidates state against how often they were right."""
+    rows = tuple(map(stated_cells, figures.stated))
+    return Table(
+        title="stated accuracy of first candidates",
+        columns=STATED if rows else (),
+        rows=rows,
+        notes=(STATED_NOTE,) if rows else (NOTHING_STATED,),
+    )
+
+
+def stated_cells(band: Stated) -> tuple[str, str, str]:
+    """The cells under `STATED`."""
+    return short(band.low), counted(band.right), "yes" if band.holds else "no"
 
 
 def hit_cells(hits: Hits) -> tuple[str, ...]:
