@@ -13,52 +13,52 @@ from taxonomy.localiser.features import Model
 # fmt: off
 MODEL = Model(
     weights={
-        "unfounded": 1.45,  # 1.50: acts on a value not found in context, or contradicts a result
-        "bad call": 1.56,  # 1.50: a malformed call, rejected arguments, or the wrong tool
-        "repeats": 0.75,  # 0.75: a loop begins; one call that returns nothing new counts a quarter
-        "bad end": 0.56,  # 0.50: gives up or is truncated; counts less where a limit ended the run
+        "unfounded": 1.33,  # 1.50: acts on a value not found in context, or contradicts a result
+        "bad call": 1.51,  # 1.50: a malformed call, rejected arguments, or the wrong tool
+        "repeats": 0.74,  # 0.75: a loop begins; one call that returns nothing new counts a quarter
+        "bad end": 0.52,  # 0.50: gives up or is truncated; counts less where a limit ended the run
         "other finding": 1.00,  # 1.00: any other finding of the rules
-        "first finding": 1.02,  # 1.00: the earliest finding other than a bad end
-        "error": 0.85,  # 1.00: a call or code fails for the first time; later ones count a fifth
-        "assumption": 1.42,  # 1.50: states that it assumes, simulates or makes up
-        "thin grounds": 0.77,  # 0.50: states the final answer, which no result holds
-        "new facts": 0.75,  # 0.50: states numbers and names not found in context
+        "first finding": 0.83,  # 1.00: the earliest finding other than a bad end
+        "error": 0.93,  # 1.00: a call or code fails for the first time; later ones count a fifth
+        "assumption": 1.43,  # 1.50: states that it assumes, simulates or makes up
+        "thin grounds": 0.60,  # 0.50: states the final answer, which no result holds
+        "new facts": 0.57,  # 0.50: states numbers and names not found in context
         "objection": 0.75,  # 0.75: the user intervened or objected right after
         "first write": 2.00,  # 2.00: the first write; counts less the more steps write
-        "first action": 0.63,  # 0.50: the first step that acts: writes code or changes something
-        "first work": 0.40,  # 0.50: the first of a group to do something for the task
+        "first action": 0.49,  # 0.50: the first step that acts: writes code or changes something
+        "first work": 0.47,  # 0.50: the first of a group to do something for the task
         "last chance": 0.50,  # 0.50: the last step that changed something
-        "late": 1.33,  # 1.00: how late in a run that answers a question and changes nothing
-        "growth": 0.54,  # 0.25: output or context grows sharply; cost or latency counts half
-        "coordinates": -1.25,  # -1.50: only plans, routes, quotes the task or closes
+        "late": 1.15,  # 1.00: how late in a run that answers a question and changes nothing
+        "growth": 0.34,  # 0.25: output or context grows sharply; cost or latency counts half
+        "coordinates": -1.33,  # -1.50: only plans, routes, quotes the task or closes
     },
     bands=(
-        (0.00, Band(low=0.21, runs=27)),
-        (0.60, Band(low=0.58, runs=30)),
+        (0.00, Band(low=0.06, runs=29)),
+        (0.60, Band(low=0.74, runs=32)),
     ),
 )
 
 FOLDS: dict[str, Model] = {
     "whowhen_ag": Model(
         weights={
-            "unfounded": 1.49, "bad call": 1.50, "repeats": 0.75, "bad end": 0.51,
-            "other finding": 1.00, "first finding": 1.00, "error": 0.99, "assumption": 1.50,
-            "thin grounds": 0.54, "new facts": 0.51, "objection": 0.75, "first write": 2.00,
-            "first action": 0.51, "first work": 0.50, "last chance": 0.50, "late": 1.06,
-            "growth": 0.29, "coordinates": -1.49,
+            "unfounded": 1.51, "bad call": 1.52, "repeats": 0.75, "bad end": 0.52,
+            "other finding": 1.00, "first finding": 1.01, "error": 0.99, "assumption": 1.51,
+            "thin grounds": 0.59, "new facts": 0.53, "objection": 0.75, "first write": 2.00,
+            "first action": 0.46, "first work": 0.50, "last chance": 0.50, "late": 1.14,
+            "growth": 0.36, "coordinates": -1.40,
         },
         bands=(
-            (0.00, Band(low=0.21, runs=25)),
-            (0.60, Band(low=0.58, runs=32)),
+            (0.00, Band(low=0.15, runs=26)),
+            (0.60, Band(low=0.74, runs=36)),
         ),
     ),
     "trail": Model(
         weights={
-            "unfounded": 1.35, "bad call": 1.50, "repeats": 0.75, "bad end": 0.50,
-            "other finding": 1.00, "first finding": 0.85, "error": 0.76, "assumption": 1.29,
-            "thin grounds": 0.58, "new facts": 0.86, "objection": 0.75, "first write": 2.00,
-            "first action": 0.68, "first work": 0.42, "last chance": 0.50, "late": 1.38,
-            "growth": 0.42, "coordinates": -0.58,
+            "unfounded": 0.76, "bad call": 1.45, "repeats": 0.70, "bad end": 0.50,
+            "other finding": 1.00, "first finding": 0.26, "error": 0.65, "assumption": 1.10,
+            "thin grounds": 0.58, "new facts": 0.81, "objection": 0.75, "first write": 2.00,
+            "first action": 0.66, "first work": 0.45, "last chance": 0.50, "late": 1.38,
+            "growth": 0.36, "coordinates": -0.51,
         },
         bands=(
             (0.00, None),
@@ -67,28 +67,28 @@ FOLDS: dict[str, Model] = {
     ),
     "apb_hotpotqa": Model(
         weights={
-            "unfounded": 1.50, "bad call": 1.50, "repeats": 0.75, "bad end": 0.51,
-            "other finding": 1.00, "first finding": 1.00, "error": 0.97, "assumption": 1.49,
-            "thin grounds": 0.54, "new facts": 0.53, "objection": 0.75, "first write": 2.00,
-            "first action": 0.52, "first work": 0.48, "last chance": 0.50, "late": 1.03,
-            "growth": 0.28, "coordinates": -1.51,
+            "unfounded": 1.44, "bad call": 1.50, "repeats": 0.75, "bad end": 0.51,
+            "other finding": 1.00, "first finding": 0.94, "error": 0.97, "assumption": 1.48,
+            "thin grounds": 0.53, "new facts": 0.52, "objection": 0.75, "first write": 2.00,
+            "first action": 0.49, "first work": 0.49, "last chance": 0.50, "late": 1.03,
+            "growth": 0.27, "coordinates": -1.49,
         },
         bands=(
-            (0.00, Band(low=0.21, runs=25)),
-            (0.60, Band(low=0.75, runs=19)),
+            (0.00, Band(low=0.06, runs=25)),
+            (0.60, Band(low=0.75, runs=25)),
         ),
     ),
     "tau_airline": Model(
         weights={
-            "unfounded": 1.45, "bad call": 1.56, "repeats": 0.75, "bad end": 0.56,
-            "other finding": 1.00, "first finding": 1.02, "error": 0.85, "assumption": 1.42,
-            "thin grounds": 0.77, "new facts": 0.75, "objection": 0.75, "first write": 2.00,
-            "first action": 0.63, "first work": 0.40, "last chance": 0.50, "late": 1.33,
-            "growth": 0.54, "coordinates": -1.25,
+            "unfounded": 1.33, "bad call": 1.51, "repeats": 0.74, "bad end": 0.52,
+            "other finding": 1.00, "first finding": 0.83, "error": 0.93, "assumption": 1.43,
+            "thin grounds": 0.60, "new facts": 0.57, "objection": 0.75, "first write": 2.00,
+            "first action": 0.49, "first work": 0.47, "last chance": 0.50, "late": 1.15,
+            "growth": 0.34, "coordinates": -1.33,
         },
         bands=(
-            (0.00, Band(low=0.21, runs=27)),
-            (0.60, Band(low=0.58, runs=30)),
+            (0.00, Band(low=0.06, runs=29)),
+            (0.60, Band(low=0.74, runs=32)),
         ),
     ),
 }
