@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
 
@@ -115,12 +115,16 @@ class _Lines:
         if kind.TABLE not in self._tables:  # a database of an earlier arc
             return
         decoder = msgspec.json.Decoder(kind)
-        columns = ", ".join(f'"{name}"' for name in kind.columns())
+        has = {name for (name,) in self._store.db.execute(
+            "SELECT name FROM pragma_table_info(?)", (kind.TABLE,)
+        )}  # fmt: skip
+        names = [name for name in kind.columns() if name in has]
+        columns = ", ".join(f'"{name}"' for name in names)
         found = self._store.db.execute(
             f"SELECT {columns} FROM {kind.TABLE} WHERE {kind.WHERE} ORDER BY rowid"
         )
         for values in found:
-            data = self._encode(kind.of(values))
+            data = self._encode(kind.of(dict(zip(names, values, strict=True))))
             if _holds(decoder, data):
                 self.records[kind.kind()] += 1
                 yield data
@@ -264,12 +268,13 @@ class Row(Line, frozen=True, kw_only=True):
         return tuple(field.encode_name for field in structs.fields(cls))
 
     @classmethod
-    def of(cls, values: tuple[Any, ...]) -> Row:
-        """The line of a row, whose values are in the order of the columns."""
+    def of(cls, values: Mapping[str, Any]) -> Row:
+        """The line of a row, by its columns; one that an earlier arc did not have has its default."""
+        names = {field.encode_name: field.name for field in structs.fields(cls)}
         return cls(
             **{
-                field.name: _raw(value) if field.encode_name in cls.JSON else value
-                for field, value in zip(structs.fields(cls), values, strict=True)
+                names[column]: _raw(value) if column in cls.JSON else value
+                for column, value in values.items()
             }
         )
 
