@@ -116,7 +116,7 @@ def refuse_keyless(look: Callable[[], object]) -> None:
     a server: what is stored needs none."""
     from replay.models import protocol  # only who asks a model loads what asks it
     from replay.models.cached import lacking
-    from replay.models.wire import require_key
+    from replay.models.messages import require_key
 
     try:
         require_key(protocol.server_url())

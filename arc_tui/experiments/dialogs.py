@@ -32,7 +32,7 @@ from replay.edit.changes import describe
 from replay.errors import BadEdit
 from replay.locked.row import Schedule
 from replay.models import protocol
-from replay.models.wire import require_key
+from replay.models.messages import require_key
 from replay.store.edits import KeptEdit
 from replay.store.handle import Store
 from replay.trace import NO_SYSTEM, NO_TOOLS

@@ -50,7 +50,7 @@ from replay.doctor.probes import Found
 from replay.errors import ArcError, ModelRefused, StoreUnusable
 from replay.models import protocol
 from replay.models.choose import DEMO
-from replay.models.wire import require_key
+from replay.models.messages import require_key
 from taxonomy.judgements.schema import open_ledger
 
 _STYLES = {"ok": "green", "holds": "green", "warn": "yellow", "fail": "red", "fails": "red"}

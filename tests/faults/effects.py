@@ -38,7 +38,7 @@ SOCKETS = {
     "arc_tui/serve/session.py": "`arc serve`: the socket of a page",
 }
 CLIENTS = {
-    "replay/models/wire.py": "the one model client",
+    "replay/models/messages.py": "the one model client",
     "replay/doctor/checks.py": "the version of OpenSSL, for a report",
 }
 WRITERS = {

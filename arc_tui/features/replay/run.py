@@ -27,7 +27,7 @@ from replay.locked.tally import StepResult
 from replay.locked.verdict import summary
 from replay.models import protocol
 from replay.models.choose import default_name, label
-from replay.models.wire import is_keyless
+from replay.models.messages import is_keyless
 from replay.plan import Plan, plans
 from replay.store import edits, read
 from replay.store.handle import Store

@@ -15,7 +15,7 @@ from arc_tui.ui import format
 from replay.budget import Limits
 from replay.locked.estimate import Estimate
 from replay.models.choose import label
-from replay.models.wire import KEY_HINT, NO_KEY
+from replay.models.messages import KEY_HINT, NO_KEY
 
 CHANGED = "Results of the previous edit. ‹replay.run› replays the changed one."
 
