@@ -52,10 +52,10 @@ class Claude(Live):
         self, name: str, *, budget: Budget, base_url: str | None = None, **beside: Any
     ) -> None:
         url = protocol.server_url(base_url)
-        super().__init__(name, budget=budget, wire=MESSAGES, base_url=url, **beside)
+        super().__init__(name, budget=budget, base_url=url, **{"wire": MESSAGES, **beside})
         self._batches = Batches(self._line)
 
-    def marked(self, body: Body) -> Body:
+    def with_marker(self, body: Body) -> Body:
         return with_cache_marker(body)
 
     def send_batch(self, requests: Mapping[str, Body], sending: Sending) -> str:

@@ -30,6 +30,7 @@ from replay.models.wire import (
     judged,
     output_limit,
 )
+from replay.providers import Rates
 from replay.trace import Cost, Json, Usage
 
 ATTEMPTS = 5
@@ -59,13 +60,17 @@ class Line:
         attempts: int,
         world: SharedClient,
         wire: Wire = MESSAGES,
+        where: str | None = None,
+        rates: Rates | None = None,
     ) -> None:
         self.model = model
+        self.rates = rates
         self.wire = wire
         self.budget = budget
         self.attempts = attempts
         self.world = world
         self._base_url = base_url
+        self._where = where
         self._timeout_s = timeout_s
         self._connection: Connection | None = None
         self._open = 0
@@ -73,7 +78,7 @@ class Line:
 
     def origin(self, *, streamed: bool = False) -> Asked:
         """What a reply that comes now answers."""
-        where = protocol.address(self._base_url)
+        where = self._where or protocol.address(self._base_url)
         return Asked(self.model, where, streamed, self.world.clock(), self.wire)
 
     async def exchange(
@@ -165,8 +170,8 @@ class Call:
         self.asking = False
         self.last = False
         self._line = line
-        self._worst = max_cost(body, line.model)
-        self._body = line.wire.posted(body)
+        self._worst = max_cost(body, line.model, line.rates)
+        self._body = line.wire.body_to_post(body)
 
     async def answer(self) -> dict[str, Any]:
         """The message that answers.
@@ -212,14 +217,17 @@ class Call:
         if free:
             self._line.release(reserved)
             return
-        spent = cost(answer, self._line.model) if answer is not None else None
+        spent = cost(answer, self._line.model, self._line.rates) if answer is not None else None
         usage = anthropic_usage(answer.get("usage")) if answer is not None else None
         self._line.settle(reserved, usage, None if spent is None else spent.usd)
 
 
-def cost(answer: dict[str, Any], model: str) -> Cost | None:
+def cost(answer: dict[str, Any], model: str, rates: Rates | None = None) -> Cost | None:
     """What an answer cost, None where no price is known for who gave it."""
-    return prices.price(anthropic_usage(answer.get("usage")), answer.get("model"), model)
+    usage = anthropic_usage(answer.get("usage"))
+    if rates is not None:
+        return rates.price(usage)
+    return prices.price(usage, answer.get("model"), model)
 
 
 Body = dict[str, Any]
@@ -387,14 +395,18 @@ _TOOLS_TOKENS = 800
 """More than the provider's own words about tools, which no request shows, take."""
 
 
-def max_cost(body: dict[str, Any], model: str) -> Worst:
+def max_cost(body: dict[str, Any], model: str, rates: Rates | None = None) -> Worst:
     """The most a request can cost: two characters a token, no answer shorter than its limit."""
     media, most = _media(body.get("messages", body.get("input"))), output_limit(body)
     size = len(digests.encode(body)) - sum(map(len, media))
     into = size // 2 + _MEDIA_TOKENS * len(media) + (_TOOLS_TOKENS if body.get("tools") else 0)
     usage = Usage(input_tokens=into, output_tokens=most, cache_write_tokens=into)
-    cost = prices.price(usage, model)
+    cost = prices.price(usage, model) if rates is None else rates.price(usage)
     return Worst(tokens=into + most, usd=None if cost is None else cost.usd)
+
+
+_DATA_FIELDS = ("url", "image_url", "file_data", "data")
+"""Where OpenAI's APIs have a data URL."""
 
 
 def _media(value: Json) -> list[str]:
@@ -405,4 +417,6 @@ def _media(value: Json) -> list[str]:
         return []
     if value.get("type") == "base64":
         return [str(value.get("data", ""))]
-    return [found for entry in value.values() for found in _media(entry)]
+    held = (value.get(name) for name in _DATA_FIELDS)
+    data = [each for each in held if isinstance(each, str) and each.startswith("data:")]
+    return data or [found for entry in value.values() for found in _media(entry)]

@@ -17,6 +17,7 @@ from replay.errors import RequestRefused
 from replay.models.line import ATTEMPTS, Arrival, Body, Call, Flight, Line, Loop, SharedClient, cost
 from replay.models.protocol import POLL_S, killed
 from replay.models.wire import Wire
+from replay.providers import Rates
 from replay.trace import Cost
 
 MOST_AT_ONCE = 8
@@ -25,10 +26,11 @@ MOST_AT_ONCE = 8
 class Live:
     """A live model. Use as a context manager, or `close` it.
 
-    `base_url` is where `wire` is spoken. `most_at_once` calls are in flight at a time.
-    `sleep`, `jitter` (0..1), `clock` (seconds since the epoch) and `killed` (why nothing may be
-    asked, looked at every `poll_s` seconds) are the world outside. One thread asks; any thread may
-    `stop`. What is asked after that, or under a kill file, raises Stopped.
+    `base_url` is where `wire` is spoken, `where` that place for a person (its address unless
+    given); `rates` are prices that a person configured. `most_at_once` calls are in flight at a
+    time. `sleep`, `jitter` (0..1), `clock` (seconds since the epoch) and `killed` (why nothing may
+    be asked, looked at every `poll_s` seconds) are the world outside. One thread asks; any thread
+    may `stop`. What is asked after that, or under a kill file, raises Stopped.
     """
 
     def __init__(
@@ -38,6 +40,8 @@ class Live:
         budget: Budget,
         wire: Wire,
         base_url: str,
+        where: str | None = None,
+        rates: Rates | None = None,
         timeout_s: float = 600.0,
         attempts: int = ATTEMPTS,
         most_at_once: int = MOST_AT_ONCE,
@@ -59,7 +63,10 @@ class Live:
             attempts=attempts,
             world=SharedClient(sleep, jitter, clock),
             wire=wire,
+            where=where,
+            rates=rates,
         )
+        self._rates = rates
 
     def complete(self, body: Body, sample: int) -> Body:
         """The message that answers `body`.
@@ -90,7 +97,7 @@ class Live:
         Raises ModelRefused as `complete`, after what is in flight then has come.
         """
         flight = Flight(
-            map(self.marked, bodies) if marked else bodies,
+            map(self.with_marker, bodies) if marked else bodies,
             ready=lambda body: Call(self._line, body),
             keep=keep,
             most=self._most_at_once,
@@ -102,7 +109,7 @@ class Live:
             if flight.under_way:
                 self._loop.finish(flight.cancel())
 
-    def marked(self, body: Body) -> Body:
+    def with_marker(self, body: Body) -> Body:
         """The body with a marker for the provider's prefix cache, where it wants one."""
         return body
 
@@ -114,7 +121,7 @@ class Live:
 
     def cost(self, answer: Body) -> Cost | None:
         """What an answer cost, None where no price is known for who gave it."""
-        return cost(answer, self.name)
+        return cost(answer, self.name, self._rates)
 
     def stop(self) -> None:
         """Cancel what is in flight and refuse further calls. From any thread."""

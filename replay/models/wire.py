@@ -7,6 +7,7 @@ pass is told from a refusal, and the data of a stream are taken apart.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple, Protocol
@@ -69,7 +70,7 @@ class Wire(Protocol):
         """A connection to a server. Raises ModelRefused where there is no key, or no package."""
         ...
 
-    def posted(self, body: dict[str, Any]) -> dict[str, Any]:
+    def body_to_post(self, body: dict[str, Any]) -> dict[str, Any]:
         """The body as it is posted: a long answer is streamed."""
         ...
 
@@ -105,9 +106,17 @@ class NoMessage(Exception):
 class BrokenStream(Exception):
     """The stream holds no whole message. `kind` is the provider's word where it sent an error."""
 
+    what = "the stream broke"
+
     def __init__(self, why: str, kind: str = "") -> None:
         super().__init__(why)
         self.kind = kind
+
+
+class ServerFailed(BrokenStream):
+    """The answer is whole, and says that the server failed."""
+
+    what = "the server failed"
 
 
 LONGEST_ASKED_WAIT_S = 300.0
@@ -115,6 +124,9 @@ LONGEST_ASKED_WAIT_S = 300.0
 
 _TRANSIENT = {408, 409, 429}
 _TRANSIENT_ERRORS = {"overloaded_error", "api_error", "rate_limit_error", "timeout_error"}
+_TRANSIENT_ERRORS |= {"server_error", "rate_limit_exceeded", "internal_error"}
+_USED_UP = {"insufficient_quota", "billing_hard_limit_reached"}
+"""Why a server refuses that waiting does not mend, though it says 429."""
 
 
 class Failed(NamedTuple):
@@ -151,7 +163,7 @@ def judged(reply: Reply, asked: Asked) -> dict[str, Any] | Failed:
         return asked.wire.message(reply.body, streamed=asked.streamed)
     except BrokenStream as error:
         known = not error.kind or error.kind in _TRANSIENT_ERRORS
-        said = ModelRefused(f"{asked.model}: the stream broke: {error}")
+        said = ModelRefused(f"{asked.model}: {error.what}: {error}")
         return Failed(said, again=known, billed=True)
     except (msgspec.DecodeError, UnicodeDecodeError):
         said = ModelRefused(f"{asked.model}: response truncated in transit")
@@ -178,9 +190,12 @@ def declined(reply: Reply, asked: Asked) -> Failed | None:
         return Failed(error, again=True, billed=reply.sent)
     if reply.status == 200:
         return None
-    status, said = reply.status, _error_text(reply)
+    status, error_ = reply.status, _error(reply)
+    said = str(error_.get("message") or ("server error" if status >= 500 else "declined"))
     where = f"{asked.model}: {said} (HTTP {status})"
     advice = reply.headers.get("x-should-retry")
+    if status == 429 and {error_.get("code"), error_.get("type")} & _USED_UP:
+        return Failed(ModelRefused(where, asked.wire.key_hint), again=False, billed=False)
     if status in _TRANSIENT or status >= 500 or advice == "true":
         wait_s = _asked_wait_s(reply, asked.now_s)
         again = advice != "false" and (wait_s is None or wait_s <= LONGEST_ASKED_WAIT_S)
@@ -203,26 +218,20 @@ def declined(reply: Reply, asked: Asked) -> Failed | None:
 
 def _speaks_of(reply: Reply, model: str) -> bool:
     """Does an error come from a server of the Messages API, or name the model that was asked?"""
-    try:
-        said = msgspec.json.decode(reply.body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return False
-    ours = isinstance(said, dict) and said.get("type") == "error"
-    return ours or model.encode() in reply.body
+    return b'"type":"error"' in reply.body.replace(b" ", b"") or model.encode() in reply.body
 
 
-def _error_text(reply: Reply) -> str:
-    """The server's own sentence, where it sent one in the API's shape."""
+def _error(reply: Reply) -> dict[str, Any]:
+    """The error in a reply, in the shape of the APIs; {} where it has none."""
     try:
         error = msgspec.json.decode(reply.body).get("error")
     except (msgspec.DecodeError, UnicodeDecodeError, AttributeError):
-        error = None
-    said = error.get("message") if isinstance(error, dict) else None
-    return str(said) if said else "server error" if reply.status >= 500 else "declined"
+        return {}
+    return error if isinstance(error, dict) else {"message": error} if error else {}
 
 
 def _asked_wait_s(reply: Reply, now_s: float) -> float | None:
-    """Seconds the server asks to wait, by any of its three headers; None where it does not."""
+    """Seconds the server asks to wait, by any of its headers; None where it does not."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
             return max(0.0, float(reply.headers[name]) * unit)
@@ -231,14 +240,32 @@ def _asked_wait_s(reply: Reply, now_s: float) -> float | None:
     try:
         moment = parsedate_to_datetime(reply.headers["retry-after"])
     except (KeyError, ValueError):
-        return None
+        return _until_reset_s(reply)
     return max(0.0, moment.timestamp() - now_s)
+
+
+_RESETS = ("x-ratelimit-reset-requests", "x-ratelimit-reset-tokens")
+_LENGTH = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+
+
+def _until_reset_s(reply: Reply) -> float | None:
+    """Seconds until a limit of OpenAI's is open again (`6m0s`), of those that are used up."""
+    waits = [
+        sum(float(number) * _UNITS[unit] for number, unit in _LENGTH.findall(length))
+        for name in _RESETS
+        if (length := reply.headers.get(name))
+        and reply.headers.get(name.replace("reset", "remaining")) == "0"
+    ]
+    return max(waits, default=None)
 
 
 def events(raw: bytes) -> Iterator[dict[str, Any]]:
     """The data of each event, in order. Raises BrokenStream where one is not JSON."""
     for line in raw.splitlines():
         if line.startswith(b"data:"):
+            if line[5:].strip() == b"[DONE]":  # how a chat of OpenAI's ends
+                return
             try:
                 event = msgspec.json.decode(line[5:])
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
