@@ -222,9 +222,11 @@ def _speaks_of(reply: Reply, model: str) -> bool:
 
 
 def _error(reply: Reply) -> dict[str, Any]:
-    """The error in a reply, in the shape of the APIs; {} where it has none."""
+    """The error in a reply, in the shape of the APIs (a platform may say its message alone); {}
+    where it has none."""
     try:
-        error = msgspec.json.decode(reply.body).get("error")
+        said = msgspec.json.decode(reply.body)
+        error = said.get("error") or said.get("message")
     except (msgspec.DecodeError, UnicodeDecodeError, AttributeError):
         return {}
     return error if isinstance(error, dict) else {"message": error} if error else {}
