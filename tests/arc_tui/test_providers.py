@@ -13,6 +13,7 @@ import pytest
 from arc_tui.app import ArcApp
 from arc_tui.config import BadConfig, read_config
 from arc_tui.features.replay.screen import ReplayScreen
+from replay.doctor.assumptions import OPENAI_ASSUMPTIONS
 from replay.store.handle import Store
 from replay.trace import Message, Request
 from taxonomy.judgements.schema import open_ledger
@@ -171,6 +172,8 @@ def test_a_model_of_the_settings_is_asked_by_its_name(
     assert {each.model for each in openai_api.answered} == {"qwen3:8b"}
     shown = "".join(capsys.readouterr())
     assert "price unknown" not in shown
+    assert ended(db, "config") == 0
+    assert f"openai:qwen3:8b at {openai_api.base_url}/v1" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -236,3 +239,44 @@ def test_stored_answers_of_one_server_are_not_those_of_another(
     with Store.open(db) as store:
         places = store.db.execute("SELECT DISTINCT server FROM answer").fetchall()
     assert places == [(f"{openai_api.base_url}/v1",)]
+
+
+# --- the check-up
+
+
+def checked(body: Body) -> Said:
+    """A model that does what a check-up takes for granted."""
+    choice = body.get("tool_choice")
+    if isinstance(choice, dict):
+        return said("", Call(name="read_gauge", arguments='{"gauge": "A"}'))
+    form = body.get("response_format") or (body.get("text") or {}).get("format")
+    return said('{"well": true}' if form is not None else "All is well.")
+
+
+@pytest.mark.parametrize("model", [CHAT, "openai:gpt-5", "openai-responses:gpt-4.1"])
+def test_a_check_up_tries_what_replay_assumes_of_openais_apis(
+    db: Path, openai_api: OpenaiApi, capsys: pytest.CaptureFixture[str], model: str
+) -> None:
+    openai_api.policy = checked
+    assert ended(db, "doctor", "--live", "--model", model, "--max-calls", "30", "--json") == 0
+    report = json.loads(capsys.readouterr().out)["report"]
+    outcomes = {each["id"]: each["outcome"] for each in report["results"]}
+    untried = {each.id for each in OPENAI_ASSUMPTIONS if each.untried is not None}
+    assert {name for name, outcome in outcomes.items() if outcome is None} == untried
+    assert {outcome for name, outcome in outcomes.items() if name not in untried} == {"holds"}
+    assert (report["model"], report["server"]) == (model, f"{openai_api.base_url}/v1")
+    assert ended(db, "doctor", "--markdown", "--model", model) == 0
+    assert "openai 3" in capsys.readouterr().out
+
+
+def test_a_check_up_says_what_does_not_hold(
+    db: Path, openai_api: OpenaiApi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    openai_api.policy = lambda _: said("Whatever.")
+    assert ended(db, "doctor", "--live", "--model", CHAT, "--max-calls", "30", "--json") == 1
+    results = json.loads(capsys.readouterr().out)["report"]["results"]
+    failed = {each["id"]: each["finding"] for each in results if each["outcome"] == "fails"}
+    assert failed == {
+        "forced_choice": "accepted, but the tool was not called",
+        "answer_form": "accepted, but the answer does not follow it",
+    }
