@@ -45,8 +45,8 @@ from replay.doctor.checkup import (
     kept,
     report,
 )
-from replay.doctor.context import CheckContext, Desk
-from replay.doctor.openai_checks import OpenAIDesk
+from replay.doctor.context import CheckContext, ServerCheck
+from replay.doctor.openai_checks import OpenAICheck
 from replay.doctor.probes import Found
 from replay.errors import ArcError, ModelRefused, StoreUnusable
 from replay.models import protocol
@@ -151,10 +151,10 @@ def _examined(path: Path, options: dict[str, Any]) -> Report:
     return made
 
 
-def _desk(store: Store, target: Target, budget: Budget) -> Desk:
+def _desk(store: Store, target: Target, budget: Budget) -> ServerCheck:
     if target.provider is ANTHROPIC:
         return CheckContext(store, target.name, budget, base_url=target.url)
-    return OpenAIDesk(store, target, budget)
+    return OpenAICheck(store, target, budget)
 
 
 def _estimate_text(target: Target, allowed: Limits) -> str:

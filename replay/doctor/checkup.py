@@ -15,7 +15,7 @@ from msgspec import Struct
 from replay.convert import APIS
 from replay.doctor import context, openai_checks
 from replay.doctor.assumptions import ASSUMPTIONS, OPENAI_ASSUMPTIONS, Assumption
-from replay.doctor.context import Desk, Unaffordable
+from replay.doctor.context import ServerCheck, Unaffordable
 from replay.doctor.probes import (
     BATCH,
     FORCED,
@@ -101,7 +101,7 @@ def expected(model: str) -> Expected:
     )
 
 
-def checkup(desk: Desk) -> Iterator[Found]:
+def checkup(desk: ServerCheck) -> Iterator[Found]:
     """What every try came to, as they come: one outcome an assumption that can be tried.
 
     What the budget does not allow is "not run". Where the server stops answering altogether, so is
@@ -190,7 +190,7 @@ class Report(Struct, frozen=True, kw_only=True):
         return sum(each.outcome == outcome for each in self.results)
 
 
-def report(desk: Desk, about: dict[str, Any] | None, found: Iterable[Found]) -> Report:
+def report(desk: ServerCheck, about: dict[str, Any] | None, found: Iterable[Found]) -> Report:
     """The report of what was found so far; the rest of the assumptions is "not run"."""
     known = {each.check: each for each in found}
     says = about or {}

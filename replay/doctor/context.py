@@ -29,7 +29,7 @@ class Unaffordable(ModelRefused):
     """A request that could exceed the budget. A smaller one may still be made."""
 
 
-class Desk:
+class ServerCheck:
     """Use as a context manager, or `close` it.
 
     `began_ns` counts from the epoch. `answered_by` is who gave the first answer, None before it.
@@ -86,7 +86,7 @@ class Desk:
             raise Unaffordable(error.message, error.hint) from error
 
 
-class CheckContext(Desk):
+class CheckContext(ServerCheck):
     """The same at a server of the Messages API."""
 
     def __init__(

@@ -11,7 +11,7 @@ import msgspec
 
 from replay.budget import Budget
 from replay.convert import Converter
-from replay.doctor.context import TIMEOUT_S, Body, Desk
+from replay.doctor.context import TIMEOUT_S, Body, ServerCheck
 from replay.doctor.probes import (
     Found,
     Probe,
@@ -48,7 +48,7 @@ GAUGE = Tool(
 CLOCK = Tool(name="read_clock", description="Reads the clock.", schema={"type": "object"})
 
 
-class OpenAIDesk(Desk):
+class OpenAICheck(ServerCheck):
     """A model at a server of one of OpenAI's APIs."""
 
     def __init__(self, store: Store, target: Target, budget: Budget) -> None:
@@ -135,7 +135,7 @@ def late_system(model: str) -> Body:
     return _body(model, said)
 
 
-def forced(model: str) -> Body:
+def force_choice(model: str) -> Body:
     choice = {"type": "function", "function": {"name": GAUGE.name}}
     return _body(model, [_user("Is all well with gauge A?")], (GAUGE,), tool_choice=choice)
 
@@ -145,7 +145,7 @@ def warm(model: str) -> Body:
     return {**plain(model), "temperature": 0.5}
 
 
-def formed(model: str) -> Body:
+def ask_form(model: str) -> Body:
     shape = {
         "type": "object",
         "properties": {"well": {"type": "boolean"}},
@@ -156,12 +156,12 @@ def formed(model: str) -> Body:
     return _body(model, [_user("Gauge A shows 2 bar. Is all well?")], output_config=form)
 
 
-def streamed(model: str) -> Body:
+def ask_long(model: str) -> Body:
     return plain(model, max_tokens=STREAMED_TOKENS)
 
 
-def _forced(desk: Desk) -> Iterator[Found]:
-    answer = tried(desk, forced(desk.model))
+def _try_choice(desk: ServerCheck) -> Iterator[Found]:
+    answer = tried(desk, force_choice(desk.model))
     if isinstance(answer, RequestRefused):
         yield fails("forced_choice", f"rejected: {answer.message}")
     elif any(block["type"] == "tool_use" for block in answer["content"]):
@@ -172,7 +172,7 @@ def _forced(desk: Desk) -> Iterator[Found]:
         yield fails("forced_choice", "accepted, but the tool was not called")
 
 
-def _sampling(desk: Desk) -> Iterator[Found]:
+def _sampling(desk: ServerCheck) -> Iterator[Found]:
     answer = tried(desk, warm(desk.model))
     refused = isinstance(answer, RequestRefused)
     said = f"rejected: {answer.message}" if isinstance(answer, RequestRefused) else "accepted"
@@ -180,8 +180,8 @@ def _sampling(desk: Desk) -> Iterator[Found]:
     yield holds("sampling", said) if as_assumed else fails("sampling", said)
 
 
-def _answer_form(desk: Desk) -> Iterator[Found]:
-    answer = tried(desk, formed(desk.model))
+def _answer_form(desk: ServerCheck) -> Iterator[Found]:
+    answer = tried(desk, ask_form(desk.model))
     if isinstance(answer, RequestRefused):
         yield fails("answer_form", f"rejected: {answer.message}")
         return
@@ -196,7 +196,7 @@ def _answer_form(desk: Desk) -> Iterator[Found]:
         yield fails("answer_form", "accepted, but the answer does not follow it")
 
 
-def _usage(desk: Desk) -> Iterator[Found]:
+def _usage(desk: ServerCheck) -> Iterator[Found]:
     answer = tried(desk, plain(desk.model))
     if isinstance(answer, RequestRefused):
         yield unclear("usage", f"rejected: {answer.message}")
@@ -204,8 +204,8 @@ def _usage(desk: Desk) -> Iterator[Found]:
     yield _figures("usage", answer)
 
 
-def _stream(desk: Desk) -> Iterator[Found]:
-    answer = tried(desk, streamed(desk.model))
+def _stream(desk: ServerCheck) -> Iterator[Found]:
+    answer = tried(desk, ask_long(desk.model))
     if isinstance(answer, RequestRefused):
         yield fails("stream", f"rejected: {answer.message}")
     else:
@@ -223,10 +223,10 @@ PROBES: tuple[Probe, ...] = (
     accepted("translated_call", translated_call),
     accepted("tool_gone", tool_gone),
     accepted("late_system", late_system),
-    Probe(("forced_choice",), _forced, lambda model: [forced(model)]),
+    Probe(("forced_choice",), _try_choice, lambda model: [force_choice(model)]),
     Probe(("sampling",), _sampling, lambda model: [warm(model)]),
-    Probe(("answer_form",), _answer_form, lambda model: [formed(model)]),
+    Probe(("answer_form",), _answer_form, lambda model: [ask_form(model)]),
     Probe(("usage",), _usage, lambda model: [plain(model)]),
-    Probe(("stream",), _stream, lambda model: [streamed(model)]),
+    Probe(("stream",), _stream, lambda model: [ask_long(model)]),
 )
 """In the order they are asked."""

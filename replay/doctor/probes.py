@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from replay.convert import takes_sampling
 from replay.doctor import context
-from replay.doctor.context import Body, CheckContext, Desk
+from replay.doctor.context import Body, CheckContext, ServerCheck
 from replay.errors import RequestRefused
 from replay.models.protocol import with_cache_marker
 
@@ -49,7 +49,7 @@ def unclear(check: str, finding: str) -> Found:
     return Found(check=check, outcome="unclear", finding=finding)
 
 
-def tried(desk: Desk, body: Body) -> Body | RequestRefused:
+def tried(desk: ServerCheck, body: Body) -> Body | RequestRefused:
     """The answer to a request, or how this one request was declined."""
     try:
         return desk.ask(body)
@@ -161,7 +161,7 @@ BATCH = Probe(("batch",), _batch, lambda model: [*context.batched(model).values(
 def accepted(check: str, body: Callable[[str], Body]) -> Probe:
     """The assumption that a request is accepted."""
 
-    def run(desk: Desk) -> Iterator[Found]:
+    def run(desk: ServerCheck) -> Iterator[Found]:
         answer = tried(desk, body(desk.model))
         if isinstance(answer, RequestRefused):
             yield fails(check, f"rejected: {answer.message}")
