@@ -209,6 +209,7 @@ class Converter:
         offered = self._offered(request.tools)
         params, dropped = _params(request.params, self.model, bool(offered.tools))
         content = (*system.losses, *offered.losses, *talk.lost)
+        told = (TRANSLATED,) if self.model != "demo" and _is_foreign(request) else ()
         return Sent(
             params=params,
             system=system.text,
@@ -216,9 +217,9 @@ class Converter:
             conversation=talk.named(offered.aliases),
             system_digest=system.digest,
             tools_digest=offered.digest,
-            losses=(*content, *dropped),
+            losses=(*told, *content, *dropped),
             partial=tuple(loss for loss in content if loss not in _POLICY),
-            unsent=(*(loss for loss in content if loss == THINKING), *dropped),
+            unsent=(*told, *(loss for loss in content if loss == THINKING), *dropped),
             refusal=_refusal(request, talk),
         )
 
@@ -288,6 +289,13 @@ class Converter:
                 recorded, tools, _digest("tools", tools), tuple(losses), aliases
             )
         return self._toolsets[id(recorded)]
+
+
+def _is_foreign(request: Request) -> bool:
+    """Was it recorded by another API than the Messages API? The last message tells, or the system
+    prompt where an edit put another last."""
+    ends = (request.system, request.context.message if request.context is not None else None)
+    return any(each is not None and each.dialect != "anthropic" for each in ends)
 
 
 def _refusal(request: Request, talk: Conversation) -> str | None:
