@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -576,3 +579,50 @@ def test_every_recorded_step_that_can_be_asked_is_accepted(
             if isinstance(found, RequestRefused)
         ]  # fmt: skip
     assert refusals == []
+
+
+# --- the same everywhere
+
+DIGESTS = """
+from replay.store.handle import Store
+from replay.compare.rules import PLAIN
+from replay.locked.row import LOOK, Models
+from replay.locked.run import core, replay
+from replay.models.choose import choose
+from tests.replay.test_openai_client import CHAT_MODEL, EDIT, RESPONSES_MODEL
+from replay.store.read import load
+from replay.store.rows import trace_rows
+import sys
+with Store.open(sys.argv[1]) as store:
+    trace = load(store, trace_rows(store)[0].trace)
+    for model in (CHAT_MODEL, RESPONSES_MODEL):
+        with choose(model, store) as offline:
+            arms = Models.one(offline)
+            rows = {row.step: row for row in replay(trace, EDIT, arms, sampling=LOOK)}
+            made = core(trace, EDIT, arms, rows.values(), sampling=LOOK, steps=None, rules=PLAIN)
+        print(made.digest)
+assert not {"openai", "anthropic", "httpx2"} & sys.modules.keys(), "an SDK was imported"
+"""
+
+
+@pytest.mark.process
+def test_a_stored_replay_has_one_digest_in_every_environment(
+    api: OpenaiApi, tmp_path: Path
+) -> None:
+    db = tmp_path / "arc.db"
+    with Store.open(db) as store:
+        trace = recorded_run(store)
+        for model in (CHAT_MODEL, RESPONSES_MODEL):
+            with live(model, store) as asked:
+                list(replay(trace, EDIT, Models.one(asked), sampling=LOOK))
+    before, found = api.asked, set()
+    for seed, zone in (("0", "UTC"), ("1", "Asia/Tokyo"), ("42", "America/New_York")):
+        done = subprocess.run(
+            [sys.executable, "-c", DIGESTS, str(db)], capture_output=True, text=True, check=True,
+            cwd=Path(__file__).resolve().parents[2],
+            env={**os.environ, "PYTHONHASHSEED": seed, "TZ": zone},
+        )  # fmt: skip
+        found.add(done.stdout)
+    assert len(found) == 1
+    assert len(found.pop().splitlines()) == 2
+    assert api.asked == before
