@@ -243,14 +243,15 @@ TEMPLATE = """\
 [redact.patterns]
 # badge = "E-[0-9]{6}"
 
+[models]
 # A model under a name of your own, for --model: who serves it, where, and what it costs.
 # provider: openai (any server with OpenAI's API), anthropic, bedrock, vertex. api: chat, responses.
-# [models.local]
-# provider = "openai"
-# model = "qwen3:8b"
-# base_url = "http://localhost:11434/v1"
-# key_env = "LOCAL_KEY"
-# prices = { input = 0.0, output = 0.0 }  # USD of a million tokens; also cache_read, cache_write
+# prices are USD of a million tokens; also cache_read, cache_write.
+# local.provider = "openai"
+# local.model = "qwen3:8b"
+# local.base_url = "http://localhost:11434/v1"
+# local.key_env = "LOCAL_KEY"
+# local.prices = { input = 0.0, output = 0.0 }
 """
 
 

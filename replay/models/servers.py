@@ -78,8 +78,8 @@ def resolve(name: str, models: Models = NONE, *, live: bool = True) -> Target:
         return _target(OPENAI, name)
     raise ModelRefused(
         f"which server has {name} is not known",
-        f"Try: --model openai:{name} with {OPENAI_VARIABLE} set to its server,"
-        " or a section [models.NAME] in the settings (arc config --edit)",
+        f"Try: --model openai:{name}, and {OPENAI_VARIABLE} set to its server; or a section"
+        " [models.NAME] in the settings",
     )
 
 
