@@ -36,13 +36,18 @@ def completion(body: Body, number: str, answers: list[Said], usage: Body) -> Bod
     return {**_outer(body, number), "object": "chat.completion", "choices": choices, "usage": usage}
 
 
-def usage(reading: Reading, answers: list[Said]) -> Body:
+def usage(reading: Reading, answers: list[Said], *, charged: bool) -> Body:
+    """The figures; with `charged`, what was written into the cache is among them."""
     output = sum(each.output_tokens for each in answers)
     return {
         "prompt_tokens": reading.input_tokens,
         "completion_tokens": output,
         "total_tokens": reading.input_tokens + output,
-        "prompt_tokens_details": {"cached_tokens": reading.cached_tokens, "audio_tokens": 0},
+        "prompt_tokens_details": {
+            "cached_tokens": reading.cached_tokens,
+            "audio_tokens": 0,
+            **({"cache_write_tokens": reading.written_tokens} if charged else {}),
+        },
         "completion_tokens_details": {
             "reasoning_tokens": sum(each.reasoning_tokens for each in answers),
             "audio_tokens": 0,

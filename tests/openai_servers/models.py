@@ -15,6 +15,7 @@ class KnownModel(Struct, frozen=True, kw_only=True):
 
     `samples` says whether sampling settings are taken: "always", "never", or "without effort",
     where the effort is none. `chat_tools` says the same of function tools in Chat Completions.
+    `charges_writes` says whether what is written into the prompt cache has a price.
     """
 
     id: str
@@ -27,6 +28,7 @@ class KnownModel(Struct, frozen=True, kw_only=True):
     chat_tools: str = "always"
     verbosity: tuple[str, ...] = ("medium",)
     parallel: bool = True
+    charges_writes: bool = False
     created: int = 1_700_000_000
 
     @property
@@ -101,7 +103,8 @@ def family(id: str) -> KnownModel:
     for pattern, known in _FAMILIES:
         if re.fullmatch(pattern, bare):
             chat = re.search(r"-(pro|codex)\b", bare) is None
-            return structs.replace(known, id=id, chat=chat)
+            charges = known is _FAMILIES[-1][1] and not bare.startswith("gpt-5.5")
+            return structs.replace(known, id=id, chat=chat, charges_writes=charges)
     return KnownModel(id=id)
 
 

@@ -31,6 +31,7 @@ class Reading(Struct, frozen=True, kw_only=True):
 
     input_tokens: int
     cached_tokens: int
+    written_tokens: int
     writes: tuple[bytes, ...]
     lifetime_s: float
 
@@ -52,10 +53,14 @@ class PromptCache:
         with self._lock:
             now_s = self._clock()
             live = [at for at, each in enumerate(steps) if self._ends_s.get(each, 0) > now_s]
-        cached = (live[-1] + 1) * STEP_TOKENS if live else 0
+        whole, cached = (
+            count * STEP_TOKENS if count * STEP_TOKENS >= FLOOR_TOKENS else 0
+            for count in (len(steps), live[-1] + 1 if live else 0)
+        )
         return Reading(
             input_tokens=tokens(len(text)),
-            cached_tokens=cached if cached >= FLOOR_TOKENS else 0,
+            cached_tokens=cached,
+            written_tokens=whole - cached,
             writes=tuple(steps[FLOOR_TOKENS // STEP_TOKENS - 1 :]),
             lifetime_s=LIFETIME_S[body.get("prompt_cache_retention")],
         )

@@ -7,6 +7,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Any
 
 from msgspec import Struct
 
@@ -14,7 +15,7 @@ from replay.errors import ModelRefused
 from tests.messages_api.faults import STREAM_CUTS, Fault
 from tests.messages_api.handler import Received, Reply
 from tests.messages_api.loopback import Loopback
-from tests.openai_servers import chat, chat_request, faults
+from tests.openai_servers import chat, chat_request, faults, responses, responses_request
 from tests.openai_servers.chat import Piece
 from tests.openai_servers.faults import CHAT, RESPONSES
 from tests.openai_servers.models import Catalogue, KnownModel
@@ -25,6 +26,7 @@ from tests.openai_servers.shape import Body, Refused
 
 _AZURE = re.compile(r"/openai/deployments/([^/]+)/chat/completions")
 _MODEL = re.compile(r"/v1/models/([^/]+)")
+_RESPONSE = re.compile(rf"{RESPONSES}/([^/]+)")
 _ALL_CUTS = STREAM_CUTS | {"in event"}
 
 
@@ -59,6 +61,7 @@ class OpenaiApi(Loopback):
         self._keys = keys
         self._catalogue = Catalogue(models)
         self._cache = PromptCache(clock)
+        self._storage = responses.Storage()
         self._limits = RateLimits(requests_a_minute, tokens_a_minute, clock)
         self._answered: list[Answered] = []
         self._made = 0
@@ -104,11 +107,16 @@ class OpenaiApi(Loopback):
 
     def _routed(self, received: Received, cut: str) -> Reply | Refused:
         azure, model = _AZURE.fullmatch(received.path), _MODEL.fullmatch(received.path)
+        kept = _RESPONSE.fullmatch(received.path)
         match received.method, received.path:
             case "POST", "/v1/chat/completions":
                 return self._chat(received.body, cut)
             case "POST", _ if azure is not None and "api-version" in received.query:
                 return self._chat({**received.body, "model": azure[1]}, cut, azure=True)
+            case "POST", "/v1/responses":
+                return self._respond(received.body, cut)
+            case "GET", _ if kept is not None:
+                return self._kept(kept[1], cut)
             case "GET", "/v1/models":
                 return _json(self._catalogue.page(), cut)
             case "GET", _ if model is not None:
@@ -122,7 +130,7 @@ class OpenaiApi(Loopback):
         if isinstance(model, Refused):
             return model
         parts = chat.seen(body)
-        wrong = chat_request.rule_refusal(body, model, tokens(len(shown(parts))))
+        wrong = chat_request.rule_refusal(body, model, _length(parts))
         if wrong is not None:
             return wrong
         reading = self._cache.read(body, parts)
@@ -134,7 +142,7 @@ class OpenaiApi(Loopback):
             answers = [self._say(body, most) for _ in range(body.get("n") or 1)]
         except ModelRefused as error:
             return Refused(str(error))
-        usage = chat.usage(reading, answers)
+        usage = chat.usage(reading, answers, charged=model.charges_writes)
         number = self._send(body, reading, usage)
         if not body.get("stream"):
             return _json(chat.completion(body, number, answers, usage), cut, headers)
@@ -142,13 +150,55 @@ class OpenaiApi(Loopback):
         first = [chat.FILTERED] if azure else []
         return Reply(pieces=[*first, *_until(cut, pieces, chat.broken)], headers=headers, cut=cut)
 
+    def _respond(self, body: Body, cut: str) -> Reply | Refused:
+        model = _served(self._catalogue, body, responses_request.shape_refusal(body))
+        if isinstance(model, Refused):
+            return model
+        items = self._storage.resolved(body, responses_request.items_of(body.get("input")))
+        if isinstance(items, Refused):
+            return items
+        wrong = responses_request.rule_refusal(body, model, items)
+        if wrong is not None:
+            return wrong
+        parts = responses.seen(body, items)
+        while body.get("truncation") == "auto" and items and _length(parts) > model.context_tokens:
+            del parts[len(parts) - len(items)]
+            items = items[1:]
+        wrong = responses_request.too_long(model, _length(parts))
+        if wrong is not None:
+            return wrong
+        reading = self._cache.read(body, parts)
+        limited, headers = self._limits.take(body["model"], reading.input_tokens)
+        if limited is not None:
+            return Reply(status=429, headers=headers, body=json.dumps(limited.body))
+        try:
+            answer = self._say(
+                {**body, "input": items}, body.get("max_output_tokens") or model.most_output_tokens
+            )
+        except ModelRefused as error:
+            return Refused(str(error))
+        usage = responses.usage(reading, answer, charged=model.charges_writes)
+        whole = responses.response(body, self._send(body, reading, usage), answer, usage)
+        if whole["store"]:
+            self._storage.keep(whole, items)
+        if not body.get("stream"):
+            return _json(whole, cut, headers)
+        events = _until(cut, responses.stream(body, whole), responses.broken)
+        return Reply(pieces=list(events), headers=headers, cut=cut)
+
+    def _kept(self, id: str, cut: str) -> Reply | Refused:
+        kept = self._storage.find(id)
+        if kept is None:
+            return Refused(f"Response with id '{id}' not found.", status=404)
+        return _json(kept.response, cut)
+
     def _say(self, body: Body, most: int) -> Said:
         stop = body.get("stop") or []
         return kept(
             self.policy(body),
             most=most,
             stop=[stop] if isinstance(stop, str) else stop,
-            parallel=body.get("parallel_tool_calls", True),
+            parallel=body.get("parallel_tool_calls") is not False,
         )
 
     def _send(self, body: Body, reading: Reading, usage: Body) -> str:
@@ -163,6 +213,11 @@ class OpenaiApi(Loopback):
 
 def _served(catalogue: Catalogue, body: Body, wrong: Refused | None) -> KnownModel | Refused:
     return wrong if wrong is not None else catalogue.find(body["model"])
+
+
+def _length(parts: list[Any]) -> int:
+    """The tokens of what a model sees."""
+    return tokens(len(shown(parts)))
 
 
 def _key(received: Received) -> str:

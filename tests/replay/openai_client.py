@@ -12,6 +12,7 @@ from tests.openai_servers import Body, OpenaiApi
 if TYPE_CHECKING:
     from openai import APIStatusError, OpenAI
     from openai.types.chat import ChatCompletion
+    from openai.types.responses import Response
 
 NOBODY = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """Who is trusted to say who the server is. Nothing is encrypted, and reading a list takes long."""
@@ -49,3 +50,25 @@ def refusal(sdk: OpenAI, path: str, body: Body) -> APIStatusError:
     with pytest.raises(openai.APIStatusError) as caught:
         sdk.post(path, body=body, cast_to=object)
     return caught.value
+
+
+def respond(sdk: OpenAI, body: Body) -> Response:
+    """A response to a body that is posted as it is, as the SDK reads it."""
+    from openai.types.responses import Response
+
+    return sdk.post("/responses", body=body, cast_to=Response)
+
+
+def respond_stream(sdk: OpenAI, body: Body) -> tuple[list[Any], Response, list[Body]]:
+    """The events of a stream, the response of the last, and the output that the SDK's own
+    accumulator made of all before."""
+    from openai._types import omit
+    from openai.lib.streaming.responses._responses import ResponseStreamState
+
+    state: ResponseStreamState[Any] = ResponseStreamState(input_tools=omit, text_format=omit)
+    sent: Any = {**body, "stream": True}
+    events: list[Any] = list(sdk.responses.create(**sent))
+    for each in events[:-2]:
+        state.handle_event(each)
+    made = state.accumulate_event(events[-2])
+    return events, events[-1].response, [each.to_dict() for each in made.output]
