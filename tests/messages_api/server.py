@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from tests.messages_api import faults, stream
 from tests.messages_api.answering import Answered, Answering, Refused, invalid, missing
@@ -51,6 +51,7 @@ class MessagesApi(Loopback):
         self.batch_polls = batch_polls
         self.batch_expires: Collection[str | int] = ()
         self.batch_fails: Collection[str | int] = ()
+        self._clock = clock
         self._catalogue = Catalogue(models)
         self._answering = Answering(
             lambda body: self.policy(body),
@@ -112,8 +113,11 @@ class MessagesApi(Loopback):
         if not streamed:
             return _json(made.message, cut)
         last = self._answering.last_usage(made, streamed=True)
-        events = stream.until(cut, stream.events(made.message, last))
-        return Reply(pieces=[stream.encoded(each) for each in events], cut=cut)
+        return Reply(pieces=self._pieces(stream.events(made.message, last), cut), cut=cut)
+
+    def _pieces(self, events: Iterator[Body], cut: str) -> list[bytes]:
+        """The events of a stream as they are sent."""
+        return list(stream.pieces(cut, events))
 
     def _all_batches(self, received: Received) -> Body | Refused:
         if received.method == "POST":

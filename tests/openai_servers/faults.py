@@ -45,7 +45,7 @@ _ANTHROPIC = json.dumps(
 _AS_THERE = (
     "web page", "web page called JSON", "bad gateway", "truncated", "reset", "slow",
     "stream error", "stream dropped", "stream closed", "stream ends early",
-    "stream ends in arguments",
+    "stream ends in arguments", "stream ends in an event",
 )  # fmt: skip
 
 FAULTS: dict[str, Fault] = {
@@ -65,6 +65,5 @@ FAULTS: dict[str, Fault] = {
     "too large": _fault(413, "Request too large."),
     "wrong shape": Fault(body='{"object": "chat.completion"}'),
     "anthropic body": Fault(body=_ANTHROPIC),
-    "stream ends in an event": Fault(cut="in event"),
 }
 """Every way we know of, one of each."""

@@ -27,7 +27,6 @@ from tests.openai_servers.shape import Body, Refused
 _AZURE = re.compile(r"/openai/deployments/([^/]+)/chat/completions")
 _MODEL = re.compile(r"/v1/models/([^/]+)")
 _RESPONSE = re.compile(rf"{RESPONSES}/([^/]+)")
-_ALL_CUTS = STREAM_CUTS | {"in event"}
 
 
 class Answered(Struct, frozen=True):
@@ -84,7 +83,7 @@ class OpenaiApi(Loopback):
             body = fault.body or faults.error(fault.status, "scripted")
             return Reply(status=fault.status, headers=fault.headers, body=body)
         cut = fault.cut if fault is not None else ""
-        if cut in _ALL_CUTS and not received.body.get("stream"):
+        if cut in STREAM_CUTS and not received.body.get("stream"):
             why = f"the scripted fault needs a stream: {cut}"
             return Reply(status=500, body=faults.error(500, why))
         found = self._gate(received) or self._routed(received, cut)
@@ -243,7 +242,7 @@ def _until(cut: str, made: Iterator[Piece], broken: Callable[[str], Piece]) -> I
         if cut == "in tool" and each.part == "arguments":
             yield each.raw
             return
-        if cut in _ALL_CUTS | {"truncated"} and each.part == "last":
+        if cut in STREAM_CUTS | {"truncated"} and each.part == "last":
             if cut == "error":
                 yield broken("The server had an error processing your request.").raw
             if cut == "in event":

@@ -550,6 +550,7 @@ def met(sdk: Anthropic, streamed: bool) -> Any:
         ("stream closed", "RemoteProtocolError"),
         ("stream ends early", "ParsedMessage"),
         ("stream ends in arguments", "ParsedMessage"),
+        ("stream ends in an event", "RemoteProtocolError"),
     ],
 )
 def test_every_fault_reaches_the_sdk_as_it_was_measured(
