@@ -43,13 +43,13 @@ def _root_flaws(schema: Any, *, strict: bool, function: bool) -> Iterator[str]:
         return
     if strict and "anyOf" in schema:
         yield f"{_in(())} 'anyOf' is not permitted."
-    if function and not strict and "properties" not in schema:
-        yield f"{_in(())} object schema missing properties."
     if strict:
         yield from _strict_flaws(schema, (), schema)
         yield from _size_flaws(schema)
     else:
         yield from _loose_flaws(schema, ())
+    if function and "properties" not in schema:
+        yield f"{_in(())} object schema missing properties."
 
 
 def _loose_flaws(schema: Any, where: Where) -> Iterator[str]:
@@ -86,8 +86,7 @@ def _strict_flaws(schema: Any, where: Where, root: dict[str, Any]) -> Iterator[s
         return
     if not {"type", "anyOf", "enum", "const"} & set(schema):
         yield f"{_in(where)} schema must have a 'type' key."
-    kinds = schema.get("type")
-    if "object" in (kinds if isinstance(kinds, list) else [kinds]):
+    if "object" in _kinds(schema):
         yield from _object_flaws(schema, where)
     if schema.get("format") not in {None, *_FORMATS}:
         yield f"{_in(where)} '{schema['format']}' is not a supported format."
@@ -161,7 +160,13 @@ def _depth(schema: Any) -> int:
     if not isinstance(schema, dict):
         return 0
     inner = max((_depth(each) for _, each in _inside(schema)), default=0)
-    return inner + (schema.get("type") in {"object", "array"})
+    return inner + bool({"object", "array"} & _kinds(schema))
+
+
+def _kinds(schema: dict[str, Any]) -> set[str]:
+    """Its types: one, or any of several."""
+    kinds = schema.get("type")
+    return set(kinds) if isinstance(kinds, list) else {str(kinds)}
 
 
 def _resolves(reference: Any, root: dict[str, Any]) -> bool:

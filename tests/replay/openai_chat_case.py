@@ -58,6 +58,10 @@ def nested(depth: int) -> Body:
     return schema
 
 
+def maybe(schema: Body) -> Body:
+    return {**schema, "type": [schema["type"], "null"]}
+
+
 def wide(count: int) -> Body:
     names = [f"p{at}" for at in range(count)]
     properties = {name: {"type": "null"} for name in names}

@@ -298,6 +298,13 @@ REFUSED: dict[str, Refusal] = {
         "tools[0].function.parameters",
         "invalid_function_parameters",
     ),
+    "strict parameters without properties": (
+        strict({"type": "object", "additionalProperties": False}),
+        strict({"type": "object", "properties": {}, "additionalProperties": False}),
+        "In context=(), object schema missing properties.",
+        "tools[0].function.parameters",
+        "invalid_function_parameters",
+    ),
     "a list of nothing": (
         tool(parameters={"type": "object", "properties": {"ids": {"type": "array"}}}),
         tool(parameters={"type": "object", "properties": {"ids": {"type": "array", "items": {}}}}),

@@ -22,6 +22,7 @@ from tests.replay.openai_chat_case import (
     body,
     check,
     enum,
+    maybe,
     nested,
     wide,
     with_schema,
@@ -82,6 +83,13 @@ REFUSED: dict[str, Refusal] = {
     "a deep schema": (
         with_schema(nested(11)),
         with_schema(nested(10)),
+        "11 levels of nesting exceeds limit of 10.",
+        "response_format",
+        None,
+    ),
+    "a deep schema that may be null": (
+        with_schema({**CLOSED, "properties": {"id": maybe(nested(10))}}),
+        with_schema({**CLOSED, "properties": {"id": maybe(nested(9))}}),
         "11 levels of nesting exceeds limit of 10.",
         "response_format",
         None,
