@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct, structs
 
-from tests.openai_servers.shape import Body, Refused
+from tests.openai_servers.shape import Body, Refused, listed
 
 
 class KnownModel(Struct, frozen=True, kw_only=True):
@@ -186,8 +186,6 @@ def default_only(path: str, value: object, default: object) -> Refused:
 
 
 def unsupported_value(path: str, value: object, supported: Iterable[str]) -> Refused:
-    from tests.openai_servers.shape import listed
-
     why = (
         f"Unsupported value: '{path}' does not support '{value}' with this model. "
         f"Supported values are: {listed(supported)}."
