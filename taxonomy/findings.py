@@ -151,10 +151,11 @@ class Candidate(Struct, frozen=True, kw_only=True):
 
     @property
     def accuracy(self) -> str:
-        """The band in words, in tens: more would claim more than was measured."""
-        if self.band is None:
+        """The band in words, in tens: more would claim more than was measured. "At least none" says
+        nothing."""
+        tens = 0 if self.band is None else math.floor(self.band.low * 10)
+        if self.band is None or not tens:
             return "accuracy unknown"
-        tens = math.floor(self.band.low * 10)
         return f"correct in at least {tens} of 10 labelled runs (n = {self.band.runs})"
 
 

@@ -144,6 +144,7 @@ class TestBands:
             (LOW, "correct in at least 1 of 10 labelled runs (n = 40)"),
             (HIGH, "correct in at least 4 of 10 labelled runs (n = 70)"),
             (None, "accuracy unknown"),
+            (Band(low=0.06, runs=29), "accuracy unknown"),
         ],
     )
     def test_it_is_said_in_tens(self, band: Band | None, words: str) -> None:
