@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
 from getpass import getpass
 from importlib.util import find_spec
 from pathlib import Path
@@ -102,29 +103,26 @@ def show_estimate(
 
     Raises ModelRefused before it says anything where a server would be asked without a key.
     """
+    known = cache(estimate)  # which may take a while, and is looked at twice
     if live and not only:
-        refuse_keyless(estimate)
+        refuse_keyless(known)
     if only and as_json:
-        print_json(estimate())
+        print_json(known())
     elif only or live:
-        click.echo(text(estimate()), err=not only)
+        click.echo(text(known()), err=not only)
     return only
 
 
 def refuse_keyless(look: Callable[[], object]) -> None:
     """Raises ModelRefused where there is no key, and `look`, which asks nobody, lacks an answer of
     a server: what is stored needs none."""
-    from replay.models import protocol  # only who asks a model loads what asks it
-    from replay.models.cached import lacking
-    from replay.models.wire import require_key
+    from replay.models.cached import lacking  # only who asks a model loads what asks it
+    from replay.models.servers import require_key
 
-    try:
-        require_key(protocol.server_url())
-    except ModelRefused:
-        with lacking() as names, suppress(OfflineMiss, CannotTell):
-            look()
-        if names:
-            raise
+    with lacking() as targets, suppress(OfflineMiss, CannotTell):
+        look()
+    for target in targets.values():
+        require_key(target)
 
 
 def refuse_missing(missing: int, model: str | None) -> None:

@@ -19,7 +19,10 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from replay.errors import ArcError
+from replay.errors import ArcError, ModelRefused
+from replay.models import protocol
+from replay.models.servers import ModelConfig
+from replay.providers import PROVIDERS, RESPONSES
 from taxonomy.owners import BadOwner, Owners, owners_from
 
 if TYPE_CHECKING:
@@ -63,7 +66,8 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The sections of the file.
 
     `owners` says whose a class of failure is (`taxonomy.owners` has the names that may stand
-    there). A section with keys of its own is a Struct that forbids unknown fields.
+    there). `models` are tables by the name that a model is asked by. A section with keys of its own
+    is a Struct that forbids unknown fields.
     `keys` are those of the app by the id of what they do; an id has a dot, and so is a table in a
     table to TOML unless it is quoted: `keymap` has them by their whole ids.
     """
@@ -72,6 +76,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     redact: RedactConfig = RedactConfig()
     app: AppConfig = AppConfig()
     keys: dict[str, str | dict[str, str]] = {}
+    models: dict[str, ModelConfig] = {}
 
     @property
     def keymap(self) -> dict[str, str]:
@@ -111,9 +116,32 @@ def read_config(file: Path | None = None) -> Config:
     for wrong in _unknown(table, Config, ""):
         raise BadConfig(f"{file}: {wrong}")
     try:
-        return msgspec.convert(table, Config)
+        found = msgspec.convert(table, Config)
     except msgspec.ValidationError as error:
         raise BadConfig(f"{file}: {error}") from error
+    for wrong in _bad_models(found.models):
+        raise BadConfig(f"{file}: [models.{wrong}")
+    return found
+
+
+def _bad_models(models: Mapping[str, ModelConfig]) -> Iterator[str]:
+    """What is wrong with the configured models, after their names."""
+    for name, said in models.items():
+        known = [each for each in PROVIDERS if each != RESPONSES.name]
+        if said.provider not in known:
+            yield f"{name}] provider: '{said.provider}' is none of {', '.join(known)}"
+        if said.api is not None and said.provider != "openai":
+            yield f"{name}] api: only the provider openai has several"
+        if said.base_url is not None:
+            try:
+                protocol.address(said.base_url)
+            except ModelRefused:
+                yield f"{name}] base_url: not a server address, as http://localhost:11434/v1 is"
+        rates = said.prices
+        if rates is not None and any(
+            rate is not None and not 0 <= rate < 1e6 for rate in msgspec.structs.astuple(rates)
+        ):
+            yield f"{name}.prices]: a price is USD of a million tokens, 0 or more"
 
 
 def read_owners(file: Path | None = None) -> Owners:
@@ -156,8 +184,22 @@ def _unknown(table: Mapping[str, object], shape: type[Struct], at: str) -> Itera
             near = get_close_matches(key, known, n=1)
             meant = f", did you mean '{near[0]}'?" if near else ""
             yield f"unknown key '{at + key}'{meant} (known: {', '.join(at + k for k in known)})"
-        elif isinstance(value, dict) and _is_section(known[key]):
-            yield from _unknown(value, known[key], f"{at}{key}.")
+        elif isinstance(value, dict):
+            yield from _unknown_below(value, known[key], f"{at}{key}.")
+
+
+def _unknown_below(table: Mapping[str, object], hint: object, at: str) -> Iterator[str]:
+    """The same below a key that holds a section, or tables that are sections by their names."""
+    inner = next(filter(_is_section, (hint, *typing.get_args(hint))), None)
+    if inner is None:
+        return
+    assert isinstance(inner, type)
+    if typing.get_origin(hint) is not dict:
+        yield from _unknown(table, inner, at)
+        return
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from _unknown(value, inner, f"{at}{name}.")
 
 
 def _is_section(hint: object) -> bool:
@@ -200,6 +242,16 @@ TEMPLATE = """\
 
 [redact.patterns]
 # badge = "E-[0-9]{6}"
+
+[models]
+# A model under a name of your own, for --model: who serves it, where, and what it costs.
+# provider: openai (any server with OpenAI's API), anthropic, bedrock, vertex. api: chat, responses.
+# prices are USD of a million tokens; also cache_read, cache_write.
+# local.provider = "openai"
+# local.model = "qwen3:8b"
+# local.base_url = "http://localhost:11434/v1"
+# local.key_env = "LOCAL_KEY"
+# local.prices = { input = 0.0, output = 0.0 }
 """
 
 

@@ -1,4 +1,5 @@
-"""A recorded request as a body of the Messages API, whichever provider it was recorded from.
+"""A recorded request as a body of the API by which a model is asked, whichever it was recorded
+from: that of the Messages API here, those of OpenAI by `openai_requests` and `openai_settings`.
 
 The same policy holds in every arm of a replay, so that only the edit can make a difference:
 thinking and cache markers are left out, ids are renamed by their order, several system texts become
@@ -17,7 +18,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from replay import digests, messages
+from replay import digests, messages, openai_requests, openai_settings
+from replay.openai_requests import TRANSLATED
+from replay.providers import WireName, bare, wire_of
 from replay.trace import NO_TOOLS, Fidelity, Json, Level, Message, Request, Tool
 from replay.turns import (
     OPENING,
@@ -32,6 +35,13 @@ from replay.turns import (
 
 API = "2026-10-21"
 """The version of the Messages API that bodies are made for; part of every key."""
+
+APIS: dict[WireName, str] = {
+    "messages": API,
+    "chat": "openai-chat/1",
+    "responses": "openai-responses/1",
+}
+"""The same of every wire. Those of OpenAI have no versions: the number is ours."""
 
 VERSION = 2
 """Of how a recording is made into bodies; a change of what is sent must change it."""
@@ -63,7 +73,7 @@ def takes_sampling(model: str) -> bool:
 
 
 class Sent(Struct, frozen=True, eq=False, kw_only=True):
-    """A request as a model gets it.
+    """A request as a model gets it, by the API `wire`.
 
     `params` are the fields beside system, tools and messages. `losses` say what is not as
     recorded; `partial` are those of them that change what the model knows, `unsent` the settings
@@ -81,6 +91,7 @@ class Sent(Struct, frozen=True, eq=False, kw_only=True):
     partial: tuple[str, ...] = ()
     unsent: tuple[str, ...] = ()
     refusal: str | None = None
+    wire: WireName = "messages"
 
     def fidelity(self, recorded: Fidelity) -> Fidelity:
         """How completely the request is asked again, of one that is known so well: what could not
@@ -94,15 +105,16 @@ class Sent(Struct, frozen=True, eq=False, kw_only=True):
 
     def body(self) -> dict[str, Any]:
         """The body itself. Its messages are shared with other bodies: not to be changed."""
-        known = {"system": self.system, "tools": self.tools}
+        system, said = _FIELDS[self.wire]
+        known = {system: self.system, "tools": self.tools}
         beside = {name: value for name, value in known.items() if value}
-        return {**self.params, **beside, "messages": self.conversation.messages()}
+        return {**self.params, **beside, said: self.conversation.messages()}
 
     def key(self, sample: int) -> str:
         """What its `sample`-th answer is stored under."""
         turn = self.conversation.turn
         return digests.key(
-            api=API,
+            api=APIS[self.wire],
             system=self.system_digest,
             tools=self.tools_digest,
             params=self.params,
@@ -114,27 +126,41 @@ class Sent(Struct, frozen=True, eq=False, kw_only=True):
         """Is this the same request to a model? Then every sample has the same key."""
         turn, its = self.conversation.turn, other.conversation.turn
         return (
-            self.system_digest == other.system_digest
+            self.wire == other.wire
+            and self.system_digest == other.system_digest
             and self.tools_digest == other.tools_digest
             and (turn and turn.digest) == (its and its.digest)
             and self.params == other.params
         )
+
+    def tools_sent(self) -> list[Tool]:
+        """The tools as the model gets them."""
+        return openai_settings.tools_of(self.tools)
 
     def recorded_name(self, tool: str) -> str:
         """The recorded name of a tool that the model calls by the name it was sent."""
         return self.conversation.aliases.get(tool, tool)
 
 
-def body_key(body: dict[str, Any], sample: int) -> str:
+_FIELDS: dict[WireName, tuple[str, str]] = {
+    "messages": ("system", "messages"),
+    "chat": ("", "messages"),
+    "responses": ("instructions", "input"),
+}
+"""Where a system prompt (a chat has it among its messages) and a conversation stand in a body."""
+
+
+def body_key(body: dict[str, Any], sample: int, wire: WireName = "messages") -> str:
     """The key of a whole body, for those who build one without a recording behind it."""
     turn: Turn | None = None
-    for said in body["messages"]:
+    system, conversation = _FIELDS[wire]
+    for said in body[conversation]:
         turn = turn_after(turn, said)
     return digests.key(
-        api=API,
-        system=_digest("system", body.get("system")),
+        api=APIS[wire],
+        system=_digest("system", body.get(system)),
         tools=_digest("tools", body.get("tools")),
-        params={n: v for n, v in body.items() if n not in {"system", "tools", "messages"}},
+        params={n: v for n, v in body.items() if n not in {system, "tools", conversation}},
         context=turn.digest if turn is not None else None,
         sample=sample,
     )
@@ -159,23 +185,31 @@ class _Offered(Struct, frozen=True, eq=False):
     aliases: dict[str, str]
 
 
+_NO_SYSTEM = _System(None, None, None, ())
+
+
 class Converter:
-    """Makes requests of one trace into bodies for one model, named as the server knows it."""
+    """Makes requests of one trace into bodies for one model, of the API that its name says."""
 
     def __init__(self, model: str) -> None:
-        self.model = model
+        self.wire = wire_of(model)
+        self.model = bare(model)
         self._conversations = Conversations()
+        self._talks = openai_requests.Talks(self.wire, self.model)
         # Memos hold the objects they know, so that an id is never another object's.
         self._systems: dict[tuple[int, tuple[str, ...]], _System] = {}
         self._toolsets: dict[int, _Offered] = {}
 
     def sent(self, request: Request) -> Sent:
         """The request as it is sent, with everything that is not as recorded listed."""
+        if self.wire != "messages":
+            return self._openai(request)
         talk = self._conversations.of(request.context)
         system = self._system(request.system, talk.lead)
         offered = self._offered(request.tools)
         params, dropped = _params(request.params, self.model, bool(offered.tools))
         content = (*system.losses, *offered.losses, *talk.lost)
+        told = (TRANSLATED,) if self.model != "demo" and _is_foreign(request) else ()
         return Sent(
             params=params,
             system=system.text,
@@ -183,10 +217,45 @@ class Converter:
             conversation=talk.named(offered.aliases),
             system_digest=system.digest,
             tools_digest=offered.digest,
-            losses=(*content, *dropped),
+            losses=(*told, *content, *dropped),
             partial=tuple(loss for loss in content if loss not in _POLICY),
-            unsent=(*(loss for loss in content if loss == THINKING), *dropped),
+            unsent=(*told, *(loss for loss in content if loss == THINKING), *dropped),
             refusal=_refusal(request, talk),
+        )
+
+    def _openai(self, request: Request) -> Sent:
+        """The same by one of OpenAI's APIs."""
+        talk = self._talks.of(request.system, request.context)
+        conversation = talk.conversation
+        recorded_by = openai_settings.recorded_wire(request.params)
+        translated = talk.translated or recorded_by not in {None, self.wire}
+        offered = self._offered(request.tools)
+        system = _NO_SYSTEM
+        if self.wire == "responses":
+            system = self._system(request.system, conversation.lead)
+        made = openai_settings.settings(
+            request.params,
+            self.wire,
+            self.model,
+            offers=bool(offered.tools),
+            named=openai_requests.short,
+            as_recorded=not talk.translated,
+        )
+        content = (*system.losses, *offered.losses, *conversation.lost)
+        told = (TRANSLATED,) if translated else ()
+        refusal = _refusal(request, conversation)
+        return Sent(
+            params=made.params,
+            system=system.text,
+            tools=offered.tools,
+            conversation=conversation.named(offered.aliases),
+            system_digest=system.digest,
+            tools_digest=offered.digest,
+            losses=(*told, *content, *made.lost),
+            partial=tuple(loss for loss in content if loss not in _POLICY),
+            unsent=(*told, *(loss for loss in content if loss == THINKING), *made.lost),
+            refusal=refusal,
+            wire=self.wire,
         )
 
     def _system(self, recorded: Message | None, lead: tuple[str, ...]) -> _System:
@@ -203,8 +272,13 @@ class Converter:
     def _offered(self, recorded: tuple[Tool, ...] | None) -> _Offered:
         if id(recorded) not in self._toolsets:
             names = _names(recorded or ())
-            tools = [_tool(tool, name) for tool, name in zip(recorded or (), names, strict=True)]
-            losses = [loss for tool in recorded or () for loss in _tool_losses(tool)]
+            if self.wire != "messages":
+                names = [openai_requests.short(name) for name in names]
+            tools = [
+                _tool(tool, name, self.wire)
+                for tool, name in zip(recorded or (), names, strict=True)
+            ]
+            losses = [loss for tool in recorded or () for loss in _tool_losses(tool, self.wire)]
             losses += _name_losses(recorded or ())
             aliases = {
                 name: tool.name
@@ -217,10 +291,17 @@ class Converter:
         return self._toolsets[id(recorded)]
 
 
+def _is_foreign(request: Request) -> bool:
+    """Was it recorded by another API than the Messages API? The last message tells, or the system
+    prompt where an edit put another last."""
+    ends = (request.system, request.context.message if request.context is not None else None)
+    return any(each is not None and each.dialect != "anthropic" for each in ends)
+
+
 def _refusal(request: Request, talk: Conversation) -> str | None:
     """Why no model can be asked this, None where one can."""
     turn = talk.turn
-    if turn is None or (turn.before is None and turn.body["content"] == OPENING):
+    if turn is None or (turn.before is None and turn.body.get("content") == OPENING):
         return "no messages recorded"
     if talk.unanswered:
         return f"missing tool result: {talk.unanswered[0]}"
@@ -251,7 +332,9 @@ def _name_losses(tools: tuple[Tool, ...]) -> Iterator[str]:
             yield f"{REPEATED}: {name}"
 
 
-def _tool(tool: Tool, name: str) -> dict[str, Json]:
+def _tool(tool: Tool, name: str, wire: WireName) -> dict[str, Json]:
+    if wire != "messages":
+        return openai_settings.tool_body(tool, name, wire)
     schema = tool.schema if isinstance(tool.schema, dict) else {}
     described = {} if tool.description is None else {"description": tool.description}
     return {
@@ -261,11 +344,12 @@ def _tool(tool: Tool, name: str) -> dict[str, Json]:
     }
 
 
-def _tool_losses(tool: Tool) -> Iterator[str]:
+def _tool_losses(tool: Tool, wire: WireName) -> Iterator[str]:
     if tool.extra.get("type") not in {None, "function", "custom"}:
         yield f"{SHIMMED}: {tool.name}"
+    sent = {"type", "cache_control"} if wire == "messages" else {"type", "cache_control", "strict"}
     for name, value in tool.extra.items():
-        if name not in {"type", "cache_control"} and value is not None:
+        if name not in sent and value is not None:
             yield f"`{name}` of tool {tool.name} not sent"
 
 

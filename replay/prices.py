@@ -12,6 +12,7 @@ from functools import lru_cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, NamedTuple
 
+from replay.providers import split_name
 from replay.trace import Cost, Usage
 
 if TYPE_CHECKING:
@@ -61,12 +62,17 @@ def _model(model: str) -> ModelInfo | None:
     from genai_prices import Usage as Priced
     from genai_prices import calc_price
 
+    served_by, model = split_name(model)
     provider, _, name = model.rpartition("/")
-    try:
-        nothing = Priced(input_tokens=0, output_tokens=0)
-        return calc_price(nothing, name, provider_id=provider.rpartition("/")[2] or None).model
-    except (LookupError, ValueError):
-        return None
+    by = provider.rpartition("/")[2] or None
+    at = served_by.prices if served_by is not None else None
+    for each in dict.fromkeys((at, by) if at is not None else (by,)):
+        try:
+            nothing = Priced(input_tokens=0, output_tokens=0)
+            return calc_price(nothing, name, provider_id=each).model
+        except (LookupError, ValueError):
+            continue
+    return None
 
 
 def _total(prices: ModelPrice, usage: Usage) -> Decimal:

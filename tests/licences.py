@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 EXTRAS = ("crypt", "parquet", "serve")
 """The extras that users install."""
 
-UNSTATED = {"sqlcipher3": "zlib"}
+UNSTATED = {"python-dateutil": "BSD-3-Clause", "sqlcipher3": "zlib"}
 """Of packages whose metadata names none: what their licence file says."""
 
 _PREFIX = re.compile(r"^License :: (OSI Approved :: )?")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,6 +15,7 @@ from textual.getters import query_one
 from textual.screen import ModalScreen
 from textual.widgets import Checkbox, Input, Static
 
+from arc_tui.experiments.models import require_keys
 from arc_tui.experiments.request import (
     ReplayRequest,
     levels_meaning,
@@ -31,8 +32,6 @@ from replay.budget import Limits
 from replay.edit.changes import describe
 from replay.errors import BadEdit
 from replay.locked.row import Schedule
-from replay.models import protocol
-from replay.models.wire import require_key
 from replay.store.edits import KeptEdit
 from replay.store.handle import Store
 from replay.trace import NO_SYSTEM, NO_TOOLS
@@ -227,12 +226,12 @@ def attach(store: Store, trace: str, given: Attachment) -> str:
     return ", ".join(attached) or "nothing: already recorded"
 
 
-async def allowed(app: App[None], price: str) -> Limits | None:
+async def allowed(app: App[None], price: str, models: Collection[str] = ()) -> Limits | None:
     """The limit that a person sets; None to make no call, so that only cached responses are used.
 
-    Raises ModelRefused where there is no key to call a server with.
+    Raises ModelRefused where there is no key to call one of `models` with.
     """
-    await asyncio.to_thread(lambda: require_key(protocol.server_url()))
+    await asyncio.to_thread(require_keys, models)
     hint = "limit: 0.50 (USD) or 20 calls · ‹ask.leave› make no call"
     return await ask_until_read(app, "cost limit", limits_of, price, hint=hint)
 

@@ -2,17 +2,64 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Protocol
 
 from msgspec import Struct
 
+from arc_tui.config import read_config
 from replay.budget import Budget, Limits
 from replay.edit.changes import Edit
+from replay.errors import ModelRefused
 from replay.locked.row import Models
 from replay.models.cached import Cached
-from replay.models.choose import choose
+from replay.models.choose import DEMO, choose
+from replay.models.protocol import Target
+from replay.models.servers import Models as ConfiguredModels
+from replay.models.servers import lacks_key, require_key, resolve
 from replay.store.handle import Store
+
+
+def models_configured() -> ConfiguredModels:
+    """The models of the settings, by the names they are asked by. Raises BadConfig."""
+    return read_config().models
+
+
+def targets_of(models: Iterable[str]) -> list[Target]:
+    """Whom these names mean, the demo model left out.
+
+    Raises ModelRefused where it is not known who serves one.
+    """
+    known = models_configured()
+    by_whole_name = {resolve(name, known).model: name for name in known}
+    return [resolve(by_whole_name.get(each, each), known) for each in models if each != DEMO]
+
+
+def whole_names(models: Iterable[str]) -> list[str]:
+    """The names with their providers, by which it is known how each is asked."""
+    known = models_configured()
+    return [each if each == DEMO else resolve(each, known, live=False).model for each in models]
+
+
+def servers_of(models: Iterable[str]) -> str:
+    """Where these models are asked, as a person reads it. Raises as `targets_of`."""
+    return " and ".join(dict.fromkeys(target.address for target in targets_of(models)))
+
+
+def require_keys(models: Iterable[str]) -> None:
+    """Raises ModelRefused where calls to one of these would have no key."""
+    for target in targets_of(models):
+        require_key(target)
+
+
+def lacking_key(models: Iterable[str]) -> str | None:
+    """The sentence where it is plain that one of these has no key, or no known server."""
+    try:
+        found = targets_of(models)
+    except ModelRefused as error:
+        return str(error)
+    return next((why for target in found if (why := lacks_key(target)) is not None), None)
 
 
 class Spending(Struct, frozen=True, kw_only=True):
@@ -86,8 +133,10 @@ class ModelPool:
         """The model of that name. Raises ModelRefused where there is no name, and where a live call
         would have no limit."""
         if name is None or name not in self._by_name:
-            made = choose(name, self._store, live=self._live, budget=self._budget)
-            same = (each for each in self.models if each.name == made.name)
+            known = models_configured()
+            made = choose(name, self._store, live=self._live, budget=self._budget, models=known)
+            whom = (made.name, made.server)
+            same = (each for each in self.models if (each.name, each.server) == whom)
             return self.add(name or made.name, next(same, made))
         return self._by_name[name]
 

@@ -10,7 +10,7 @@ from typing import TypeAlias, TypeVar
 
 from msgspec import Struct, field
 
-from arc_tui.experiments.models import ModelPool
+from arc_tui.experiments.models import ModelPool, servers_of
 from arc_tui.ui import format
 from arc_tui.ui.format import cost
 from replay.budget import Limits
@@ -20,7 +20,6 @@ from replay.errors import BadEdit
 from replay.free.recorded_results import Stub
 from replay.locked.estimate import Estimate
 from replay.locked.row import AUTO, LEVELS, Sampling
-from replay.models import protocol
 from replay.models.choose import DEMO
 from replay.store.handle import Store
 from replay.trace import Effect
@@ -176,7 +175,7 @@ def asking_price(models: tuple[str, ...], estimate: Estimate) -> str:
         else ""
     )
     whom = " and ".join(map(format.one_line, models))
-    where = protocol.address(protocol.server_url())
+    where = servers_of(models)
     return (
         f"{format.count(estimate.calls, 'call')} to {whom}{at_most(estimate)}:"
         f" {format.tokens(estimate.input_tokens)} tokens in,"

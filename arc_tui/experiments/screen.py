@@ -187,7 +187,7 @@ class ExperimentScreen(ArcScreen, Generic[S]):
         if estimate.is_free or not (estimate.asks or self._missed):
             return request
         self._missed = False
-        limits = await allowed(self.app, estimate.question())
+        limits = await allowed(self.app, estimate.question(), estimate.models)
         return request if limits is None else structs.replace(request, live=True, limits=limits)
 
     def start(

@@ -30,12 +30,12 @@ from arc_tui.cli import (
     print_line,
     print_table,
 )
+from arc_tui.experiments.models import targets_of, whole_names
 from arc_tui.ui import format
 from replay.budget import Budget, Limits
+from replay.doctor.assumptions import AS_OF, ASSUMPTIONS, OPENAI_ASSUMPTIONS, Assumption
 from replay.doctor.checks import Check, Health, database_checks, machine_checks, model_checks
 from replay.doctor.checkup import (
-    AS_OF,
-    ASSUMPTIONS,
     DEFAULT_MODEL,
     Report,
     Result,
@@ -45,12 +45,16 @@ from replay.doctor.checkup import (
     kept,
     report,
 )
-from replay.doctor.context import CheckContext
+from replay.doctor.context import CheckContext, ServerCheck
+from replay.doctor.openai_checks import OpenAICheck
 from replay.doctor.probes import Found
 from replay.errors import ArcError, ModelRefused, StoreUnusable
 from replay.models import protocol
 from replay.models.choose import DEMO
-from replay.models.wire import require_key
+from replay.models.protocol import Target
+from replay.models.servers import require_key
+from replay.providers import ANTHROPIC, split_name
+from replay.store.handle import Store
 from taxonomy.judgements.schema import open_ledger
 
 _STYLES = {"ok": "green", "holds": "green", "warn": "yellow", "fail": "red", "fails": "red"}
@@ -103,7 +107,7 @@ def _chosen(view: DoctorView, model: str | None) -> Report:
     """The report just made, else the last one, of that model where one is named."""
     known = [view.report] if view.report is not None else view.saved
     for each in known:
-        if model is None or each.model == _wire_name(model):
+        if model is None or each.model in whole_names([model]):
             return each
     raise ArcError(
         f"no report of {model or 'any model'}",
@@ -116,18 +120,24 @@ def _chosen(view: DoctorView, model: str | None) -> Report:
 
 def _examined(path: Path, options: dict[str, Any]) -> Report:
     """Check a server and keep the report, also of what was found before an interruption."""
-    model = _wire_name(options["model"] or DEFAULT_MODEL)
-    allowed = limits(options)
-    if model == DEMO:
+    named = options["model"] or DEFAULT_MODEL
+    if named == DEMO:
         raise ModelRefused("the demo model uses no server: nothing to check")
+    (target,) = targets_of([named])
+    if target.provider.wire == "messages" and target.provider is not ANTHROPIC:
+        raise ModelRefused(
+            f"no check-up of {target.provider.title}",
+            "Try: arc replay RUN --model NAME --live --max-calls 1",
+        )
+    allowed = limits(options)
     if not allowed.any:
         raise ModelRefused(
             "--live needs a limit", f"Try: --budget 0.05, enough for {DEFAULT_MODEL}"
         )
-    require_key(protocol.server_url())
+    require_key(target)
     out = console(err=True)
-    out.print(_estimate_text(model, allowed), style="dim", soft_wrap=True)
-    with open_ledger(path) as store, CheckContext(store, model, Budget(allowed)) as context:
+    out.print(_estimate_text(target, allowed), style="dim", soft_wrap=True)
+    with open_ledger(path) as store, _desk(store, target, Budget(allowed)) as context:
         about = context.about()
         found: list[Found] = []
         try:
@@ -141,19 +151,21 @@ def _examined(path: Path, options: dict[str, Any]) -> Report:
     return made
 
 
-def _wire_name(model: str) -> str:
-    return model.removeprefix("anthropic/")
+def _desk(store: Store, target: Target, budget: Budget) -> ServerCheck:
+    if target.provider is ANTHROPIC:
+        return CheckContext(store, target.name, budget, base_url=target.url)
+    return OpenAICheck(store, target, budget)
 
 
-def _estimate_text(model: str, allowed: Limits) -> str:
+def _estimate_text(target: Target, allowed: Limits) -> str:
     """What is about to be asked of a server, in one line."""
-    plan = expected(model)
+    plan = expected(target.model)
     price = "price unknown"
     if plan.usd is not None:
         price = f"about {format.usd(plan.usd)}, at most {format.usd(plan.most_usd)}"
     limit = "" if allowed.usd is None else f"; the limit is {format.usd(allowed.usd)}"
     return (
-        f"{model} at {protocol.address(protocol.server_url())}: about {plan.calls} requests,"
+        f"{target.name} at {target.address}: about {plan.calls} requests,"
         f" {format.tokens(plan.input_tokens)} tokens in, {price}{limit}"
     )
 
@@ -211,7 +223,7 @@ def _print_saved(out: Console, reports: tuple[Report, ...]) -> None:
         line = "No server checked yet. Try: arc doctor --live --budget 0.05"
         print_line(out, line, "dim")
     for each in reports:
-        where = f"{each.model} at {protocol.address(each.server)}"
+        where = f"{each.model} at {_server(each)}"
         print_line(out, f"last checked {when(each)}: {where}: {summary(each)}")
         for result in each.failed:
             line = f"  {result.id} does not hold: {_line(result.otherwise)}"
@@ -277,7 +289,7 @@ def summary(report: Report) -> str:
 def circumstances(report: Report) -> Iterator[tuple[str, str]]:
     """Where a report comes from, as (name, value)."""
     yield "date", when(report)
-    yield "server", protocol.address(report.server)
+    yield "server", _server(report)
     yield "model", _model(report)
     if report.max_input_tokens is not None:
         yield "input limit", f"{format.number(report.max_input_tokens)} tokens"
@@ -296,12 +308,17 @@ def markdown(report: Report) -> str:
     return "\n".join([*lines, f"- outcome: {summary(report)}", "", *_table(head, rows)])
 
 
-def never_checked() -> str:
+def never_checked_openai() -> str:
+    """The same of OpenAI's APIs."""
+    return never_checked(OPENAI_ASSUMPTIONS)
+
+
+def never_checked(assumptions: Iterable[Assumption] = ASSUMPTIONS) -> str:
     """What nobody has checked against the live API, as a sentence with its date and a table."""
     tried = "`arc doctor --live`"
     rows = (
         (each.says, each.otherwise, tried if each.untried is None else each.untried)
-        for each in ASSUMPTIONS
+        for each in assumptions
     )
     intro = (
         f"As of {AS_OF} this was not tested on the live API: it follows the documentation and is"
@@ -309,6 +326,13 @@ def never_checked() -> str:
     )
     head = ("assumed", "otherwise", "checked by")
     return "\n".join([intro, "", *_table(head, rows)])
+
+
+def _server(report: Report) -> str:
+    provider, _ = split_name(report.model)
+    if report.server or provider is None:
+        return protocol.address(report.server)
+    return provider.title
 
 
 def _model(report: Report) -> str:

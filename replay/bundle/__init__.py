@@ -31,6 +31,7 @@ from replay.locked.row import Models
 from replay.locked.run import Core, run_again
 from replay.models.cached import Cached
 from replay.plan import plans
+from replay.providers import WireName
 from replay.store import answers, edits
 from replay.store.edits import attach
 from replay.store.handle import Store
@@ -241,7 +242,9 @@ class _Declining:
     def complete(self, body: dict[str, Any], sample: int) -> dict[str, Any]:
         del sample  # what is declined once is declined always
         self.asked += 1
-        raise RequestRefused(self.said.get(body_key(body, 0), _UNSAID))
+        wires: tuple[WireName, ...] = ("responses",) if "input" in body else ("messages", "chat")
+        known = (self.said.get(body_key(body, 0, wire)) for wire in wires)
+        raise RequestRefused(next(filter(None, known), _UNSAID))
 
 
 def _refusals(kept: Core, trace: Trace, edit: Edit | None) -> dict[str, str]:

@@ -20,7 +20,7 @@ from replay import files
 from replay.care.check import Health as Pages
 from replay.care.check import health
 from replay.errors import ModelRefused, StoreUnusable
-from replay.models import protocol
+from replay.models import protocol, servers
 from replay.store import encryption
 from replay.store.handle import Store
 
@@ -65,6 +65,7 @@ def model_checks() -> Iterator[Check]:
     where = "this machine" if local else "data leaves this machine with --live"
     yield _model("server", "ok", f"{protocol.address(base_url)} ({where})")
     yield _key(local)
+    yield _openai()
     yield _proxies(local)
     yield _kill()
 
@@ -99,6 +100,17 @@ def _key(local: bool) -> Check:
         return _model("key", "ok", "not set; a local server needs none")
     said = f"{' and '.join(KEYS)} not set; the SDK may have its own login"
     return _model("key", "unknown", said, f"--live needs a key. Try: export {KEYS[0]}=…")
+
+
+def _openai() -> Check:
+    """Whether models of OpenAI's APIs could be asked, and where."""
+    try:
+        target = servers.resolve("openai:any")
+        servers.require_key(target)
+    except ModelRefused as error:
+        return _model("OpenAI", "unknown", f"{error.message}; {error.hint}")
+    said = f"openai {metadata.version('openai')}; {target.address}"
+    return _model("OpenAI", "ok", said)
 
 
 def _proxies(local: bool) -> Check:

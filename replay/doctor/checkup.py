@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from replay.convert import API
-from replay.doctor import context
-from replay.doctor.context import CheckContext, Unaffordable
+from replay.convert import APIS
+from replay.doctor import context, openai_checks
+from replay.doctor.assumptions import ASSUMPTIONS, OPENAI_ASSUMPTIONS, Assumption
+from replay.doctor.context import ServerCheck, Unaffordable
 from replay.doctor.probes import (
     BATCH,
     FORCED,
@@ -30,7 +31,9 @@ from replay.doctor.probes import (
 )
 from replay.errors import ModelRefused
 from replay.models.line import max_cost
+from replay.models.wire import output_limit
 from replay.prices import price
+from replay.providers import wire_of
 from replay.store import answers
 from replay.store.handle import Store
 from replay.trace import Usage
@@ -55,6 +58,16 @@ PROBES: tuple[Probe, ...] = (
 """In the order they are asked; the dearest, which a small budget may not allow, last."""
 
 
+def probes_of(model: str) -> tuple[Probe, ...]:
+    """What is tried of the API by which a model is asked."""
+    return PROBES if wire_of(model) == "messages" else openai_checks.PROBES
+
+
+def assumptions_of(model: str) -> tuple[Assumption, ...]:
+    """What is assumed of that API."""
+    return ASSUMPTIONS if wire_of(model) == "messages" else OPENAI_ASSUMPTIONS
+
+
 class Expected(Struct, frozen=True, kw_only=True):
     """What a check-up would ask. `usd` is about what it costs, `most_usd` what it could at most.
 
@@ -76,7 +89,7 @@ def expected(model: str) -> Expected:
 
     Reckoned without the prefix cache and as if a batch cost its full price.
     """
-    bodies = [body for probe in PROBES for body in probe.likely(model)]
+    bodies = [body for probe in probes_of(model) for body in probe.likely(model)]
     likely = [_likely(body) for body in bodies]
     costs = [price(each, model) for each in likely]
     mosts = [max_cost(body, model).usd for body in bodies]
@@ -88,7 +101,7 @@ def expected(model: str) -> Expected:
     )
 
 
-def checkup(desk: CheckContext) -> Iterator[Found]:
+def checkup(desk: ServerCheck) -> Iterator[Found]:
     """What every try came to, as they come: one outcome an assumption that can be tried.
 
     What the budget does not allow is "not run". Where the server stops answering altogether, so is
@@ -97,7 +110,7 @@ def checkup(desk: CheckContext) -> Iterator[Found]:
     tried = False
     refused: ModelRefused | None = None
     over: ModelRefused | None = None  # refused for good: the rest is not even asked
-    for probe in PROBES:
+    for probe in probes_of(desk.model):
         left = list(probe.checks)
         try:
             for found in probe.run(desk) if over is None else ():
@@ -122,7 +135,7 @@ def _likely(body: context.Body) -> Usage:
     size = len(str({name: value for name, value in body.items() if name != "model"}))
     return Usage(
         input_tokens=size // CHARACTERS_PER_TOKEN,
-        output_tokens=min(body["max_tokens"], LIKELY_OUTPUT_TOKENS),
+        output_tokens=min(output_limit(body), LIKELY_OUTPUT_TOKENS),
     )
 
 
@@ -130,129 +143,6 @@ def _sum(costs: list[float | None]) -> float | None:
     known = [cost for cost in costs if cost is not None]
     return sum(known) if len(known) == len(costs) else None
 
-
-AS_OF = "2026-11-21"
-"""The day this list was last gone through. Up to then nothing of it had met the live API."""
-
-
-class Assumption(Struct, frozen=True, kw_only=True):
-    """`says` is what is assumed, `otherwise` what follows for a replay where it is not so.
-
-    `untried` says why no check tries it, None where one does.
-    """
-
-    id: str
-    says: str
-    otherwise: str
-    untried: str | None = None
-
-
-ASSUMPTIONS: tuple[Assumption, ...] = (
-    Assumption(
-        id="tool_ids",
-        says="calls and results with arc's own ids (`toolu_arc_0`, …) are accepted",
-        otherwise="no step after a tool call can be replayed",
-    ),
-    Assumption(
-        id="results_then_text",
-        says="several results in one user turn, and text after them, are accepted",
-        otherwise="steps with parallel calls, or with user text beside results, are rejected",
-    ),
-    Assumption(
-        id="tool_gone",
-        says="a tool called earlier may be missing from the tools offered now",
-        otherwise="an edit with `remove_tool` is rejected at every step after a call of that tool",
-    ),
-    Assumption(
-        id="system_after_user",
-        says="a system message after a user's turn is accepted",
-        otherwise="recordings with one, and edits that insert one, are rejected from that step on",
-    ),
-    Assumption(
-        id="system_after_answer",
-        says="a system message between an answer and the next user turn is accepted",
-        otherwise="recordings with one are rejected from that step on",
-    ),
-    Assumption(
-        id="forced_choice",
-        says="a forced `tool_choice` is accepted and obeyed",
-        otherwise="steps recorded with one cannot be replayed on this model",
-    ),
-    Assumption(
-        id="sampling",
-        says="`temperature` is rejected by Claude models and accepted by others",
-        otherwise="replay drops a recorded temperature that the model would use, or is rejected at"
-        " every step that was recorded with one",
-    ),
-    Assumption(
-        id="stripped_thinking",
-        says="a response without its thinking is accepted while its calls are pending",
-        otherwise="runs recorded with thinking cannot be replayed on this model after a call",
-    ),
-    Assumption(
-        id="bound_thinking",
-        says="thinking sent back after an edited prompt is rejected or dropped",
-        otherwise="thinking could be kept: removing it from both arms would be optional",
-    ),
-    Assumption(
-        id="token_count",
-        says="`count_tokens` matches the billed input within 2 %",
-        otherwise="a rebuilt request cannot be verified by its recorded token count",
-    ),
-    Assumption(
-        id="prefix_cache",
-        says="a marked prefix is read from the prompt cache when repeated or extended",
-        otherwise="replaying in ascending order costs several times its estimate",
-    ),
-    Assumption(
-        id="batch",
-        says="a batch is accepted and can be retrieved by its id",
-        otherwise="`--schedule batch` cannot be used here",
-    ),
-    Assumption(
-        id="stream",
-        says="a response limit above 16 000 tokens streams to the end",
-        otherwise="steps recorded with a large `max_tokens` fail",
-    ),
-    Assumption(
-        id="retry_after",
-        says="a busy server sends `retry-after` or `retry-after-ms`",
-        otherwise="retries come too early or too late; spending limits still hold",
-        untried="a rate limit cannot be triggered without abuse",
-    ),
-    Assumption(
-        id="timeout_billing",
-        says="a response that never arrives may be billed",
-        otherwise="budgets count calls that were free",
-        untried="billing data is not available to arc",
-    ),
-    Assumption(
-        id="batch_discount",
-        says="a response in a batch costs half",
-        otherwise="estimates and limits in USD are off for `--schedule batch`",
-        untried="billing data is not available to arc",
-    ),
-    Assumption(
-        id="batch_cache",
-        says="requests of one batch rarely share prompt-cache prefixes",
-        otherwise="batches cost less than estimated",
-        untried="a batch may take a day",
-    ),
-    Assumption(
-        id="cache_timing",
-        says="a cached prefix is readable once the response that wrote it has started",
-        otherwise="running the samples of a step in parallel costs more than estimated",
-        untried="needs many parallel calls to test",
-    ),
-    Assumption(
-        id="cache_floor",
-        says="prefixes under 512 to 4 096 tokens, by model, are not cached; 20 blocks are read",
-        otherwise="estimates for short or many-blocked prompts are off",
-        untried="needs prompts of many sizes to test",
-    ),
-)
-
-BY_ID = {each.id: each for each in ASSUMPTIONS}
 
 PREFIX = "doctor:"
 
@@ -300,7 +190,7 @@ class Report(Struct, frozen=True, kw_only=True):
         return sum(each.outcome == outcome for each in self.results)
 
 
-def report(desk: CheckContext, about: dict[str, Any] | None, found: Iterable[Found]) -> Report:
+def report(desk: ServerCheck, about: dict[str, Any] | None, found: Iterable[Found]) -> Report:
     """The report of what was found so far; the rest of the assumptions is "not run"."""
     known = {each.check: each for each in found}
     says = about or {}
@@ -312,15 +202,20 @@ def report(desk: CheckContext, about: dict[str, Any] | None, found: Iterable[Fou
         answered_by=desk.answered_by,
         lifecycle=str(says["lifecycle"]) if says.get("lifecycle") else None,
         max_input_tokens=limit if type(limit) is int else None,
-        sdk=f"anthropic {version('anthropic')}",
-        api=API,
+        sdk=_sdk(desk.model),
+        api=APIS[wire_of(desk.model)],
         most_usd=desk.budget.usd if desk.budget.usd_complete else None,
-        results=tuple(_results(known)),
+        results=tuple(_results(assumptions_of(desk.model), known)),
     )
 
 
-def _results(known: dict[str, Found]) -> Iterable[Result]:
-    for each in ASSUMPTIONS:
+def _sdk(model: str) -> str:
+    name = "anthropic" if wire_of(model) == "messages" else "openai"
+    return f"{name} {version(name)}"
+
+
+def _results(assumed: Iterable[Assumption], known: dict[str, Found]) -> Iterable[Result]:
+    for each in assumed:
         outcome: Outcome | None
         if each.untried is not None:
             outcome, finding = None, each.untried

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from itertools import count
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import msgspec
 
@@ -17,6 +17,7 @@ from replay.models import protocol
 from replay.models.cached import Cached
 from replay.models.claude import BATCHES, Claude
 from replay.models.line import ATTEMPTS, Line, Loop, SharedClient, max_cost
+from replay.models.live import Live
 from replay.models.protocol import BATCH_PRICE_SHARE
 from replay.models.wire import declined
 from replay.store.handle import Store, now_ns
@@ -28,30 +29,23 @@ class Unaffordable(ModelRefused):
     """A request that could exceed the budget. A smaller one may still be made."""
 
 
-class CheckContext:
+class ServerCheck:
     """Use as a context manager, or `close` it.
 
     `began_ns` counts from the epoch. `answered_by` is who gave the first answer, None before it.
     """
 
-    def __init__(
-        self, store: Store, model: str, budget: Budget, *, base_url: str | None = None
-    ) -> None:
-        url = protocol.server_url(base_url)
-        self.model = model
-        self.server = protocol.name(url)
+    def __init__(self, store: Store, budget: Budget, live: Live, server: str) -> None:
+        self.model = live.name
+        self.server = server
         self.budget = budget
         self.began_ns = now_ns()
         self.answered_by: str | None = None
         self._samples = count(self.began_ns // 1_000)
-        self._claude = Claude(model, budget=budget, base_url=url, timeout_s=TIMEOUT_S)
-        self._heard = _Counted(self._claude)
+        self._live = live
+        self._heard = _Counted(live)
         self._cached = Cached(
-            store, model, self._heard, source="claude", price=self._claude.cost, server=self.server
-        )
-        self._loop = Loop()
-        self._line = Line(
-            model, url, budget=budget, timeout_s=TIMEOUT_S, attempts=ATTEMPTS, world=SharedClient()
+            store, live.name, self._heard, source="claude", price=live.cost, server=server
         )
 
     def ask(self, body: Body) -> Body:
@@ -65,6 +59,46 @@ class CheckContext:
         answer = self._heard.last
         self.answered_by = self.answered_by or str(answer.get("model") or "") or None
         return answer
+
+    def about(self) -> dict[str, Any] | None:
+        """What the server says of the model, None where it says nothing."""
+        return None
+
+    def close(self) -> None:
+        self._cached.close()
+        self._live.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _afford(self, call: Worst) -> None:
+        try:
+            self.budget.fits(call)
+        except ModelRefused as error:
+            raise Unaffordable(error.message, error.hint) from error
+
+
+class CheckContext(ServerCheck):
+    """The same at a server of the Messages API."""
+
+    def __init__(
+        self, store: Store, model: str, budget: Budget, *, base_url: str | None = None
+    ) -> None:
+        url = protocol.server_url(base_url)
+        self._claude = Claude(model, budget=budget, base_url=url, timeout_s=TIMEOUT_S)
+        super().__init__(store, budget, self._claude, protocol.name(url))
+        self._loop = Loop()
+        self._line = Line(
+            model, url, budget=budget, timeout_s=TIMEOUT_S, attempts=ATTEMPTS, world=SharedClient()
+        )
 
     def about(self) -> dict[str, Any] | None:
         """What the server says of the model, None where it says nothing.
@@ -110,38 +144,20 @@ class CheckContext:
         return None if reply is None else _object(reply.body)
 
     def close(self) -> None:
-        self._cached.close()
-        self._claude.close()
+        super().close()
         self._loop.close(self._line.close)
-
-    def __enter__(self) -> CheckContext:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def _afford(self, call: Worst) -> None:
-        try:
-            self.budget.fits(call)
-        except ModelRefused as error:
-            raise Unaffordable(error.message, error.hint) from error
 
 
 class _Counted:
-    """Claude, whose last answer can be had as it came: what is kept of it may be masked."""
+    """A model whose last answer can be had as it came: what is kept of it may be masked."""
 
-    def __init__(self, claude: Claude) -> None:
-        self.name = claude.name
+    def __init__(self, live: Live) -> None:
+        self.name = live.name
         self.last: Body = {}
-        self._claude = claude
+        self._live = live
 
     def complete(self, body: Body, sample: int) -> Body:
-        self.last = self._claude.complete(body, sample)
+        self.last = self._live.complete(body, sample)
         return self.last
 
 

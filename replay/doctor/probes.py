@@ -5,13 +5,13 @@ outcome.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
 
 from replay.convert import takes_sampling
 from replay.doctor import context
-from replay.doctor.context import Body, CheckContext
+from replay.doctor.context import Body, CheckContext, ServerCheck
 from replay.errors import RequestRefused
 from replay.models.protocol import with_cache_marker
 
@@ -33,7 +33,7 @@ class Probe(NamedTuple):
     """What tries some assumptions. `likely` are the requests it will probably send."""
 
     checks: tuple[str, ...]
-    run: Callable[[CheckContext], Iterator[Found]]
+    run: Callable[[Any], Iterator[Found]]
     likely: Callable[[str], list[Body]]
 
 
@@ -49,7 +49,7 @@ def unclear(check: str, finding: str) -> Found:
     return Found(check=check, outcome="unclear", finding=finding)
 
 
-def tried(desk: CheckContext, body: Body) -> Body | RequestRefused:
+def tried(desk: ServerCheck, body: Body) -> Body | RequestRefused:
     """The answer to a request, or how this one request was declined."""
     try:
         return desk.ask(body)
@@ -161,7 +161,7 @@ BATCH = Probe(("batch",), _batch, lambda model: [*context.batched(model).values(
 def accepted(check: str, body: Callable[[str], Body]) -> Probe:
     """The assumption that a request is accepted."""
 
-    def run(desk: CheckContext) -> Iterator[Found]:
+    def run(desk: ServerCheck) -> Iterator[Found]:
         answer = tried(desk, body(desk.model))
         if isinstance(answer, RequestRefused):
             yield fails(check, f"rejected: {answer.message}")

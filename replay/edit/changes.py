@@ -5,6 +5,7 @@ them.
 from __future__ import annotations
 
 import difflib
+import tomllib
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
@@ -181,6 +182,29 @@ class SetEffort(Struct, frozen=True, tag_field="kind", tag="set_effort", rename=
     effort: str
 
 
+class SetParameter(
+    Struct, frozen=True, tag_field="kind", tag="set_parameter", rename={"name": "target"},
+    omit_defaults=True,
+):  # fmt: skip
+    """The setting `name` (`target` in a file) of a request becomes `value`, or is left out without
+    one: `temperature`, `top_p`, `seed`, `max_tokens`, `thinking` and the like.
+
+    It is sent where the server of the model takes it; where not, the fidelity says so.
+    """
+
+    name: str
+    value: Json = None
+
+    @classmethod
+    def from_words(cls, words: str) -> SetParameter:
+        """The change that `temperature = 0.2` stands for. Raises BadEdit for anything else."""
+        try:
+            ((name, value),) = tomllib.loads(words).items()
+        except (tomllib.TOMLDecodeError, ValueError) as error:
+            raise BadEdit(f"{words.strip()!r} sets nothing", "Try: temperature = 0.2") from error
+        return cls(name, value)
+
+
 Change: TypeAlias = (
     SetSystem
     | PatchSystem
@@ -195,6 +219,7 @@ Change: TypeAlias = (
     | SummariseBefore
     | SetModel
     | SetEffort
+    | SetParameter
 )
 
 
@@ -309,6 +334,10 @@ def describe(change: Change) -> str:
             return f"model set to {change.model}"
         case SetEffort():
             return f"effort set to {change.effort}"
+        case SetParameter(name=name, value=None):
+            return f"{name} left out"
+        case SetParameter(name=name, value=value):
+            return f"{name} set to {digests.bare_text(value)}"
 
 
 def wanted(change: Change) -> str:

@@ -25,6 +25,7 @@ from replay.edit.changes import (
     SetEffort,
     SetMessage,
     SetObservation,
+    SetParameter,
     SetSystem,
     SetTool,
     SummariseBefore,
@@ -44,7 +45,13 @@ from replay.edit.places import (
     same,
     wedged,
 )
-from replay.edit.texts import edited_choice, edited_system, edited_text, edited_tools
+from replay.edit.texts import (
+    edit_parameter,
+    edited_choice,
+    edited_system,
+    edited_text,
+    edited_tools,
+)
 from replay.errors import BadEdit
 from replay.messages import calls
 from replay.trace import Context, Json, Message, Request, Tool, Trace, extend
@@ -151,6 +158,8 @@ class Editor:
                     held = params.get("output_config")
                     config = held if isinstance(held, dict) else {}
                     params = {**params, "output_config": {**config, "effort": effort}}
+                case SetParameter():
+                    params = edit_parameter(change, params)
                 case _:
                     pass
         return params

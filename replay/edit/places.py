@@ -22,6 +22,7 @@ from replay.edit.changes import (
     SetMessage,
     SetModel,
     SetObservation,
+    SetParameter,
     SetTool,
     SummariseBefore,
     meant,
@@ -317,8 +318,27 @@ def edit_problem(change: Change) -> EditProblem | None:
             return EditProblem("text: is empty")
         case SetEffort(effort=effort) if effort not in EFFORTS:
             return EditProblem(f"text: no effort {effort!r}", meant(effort, EFFORTS))
+        case SetParameter(name=name) if name in _SET_OTHERWISE:
+            return EditProblem(f"target: {name} is no setting", f"Try: {_SET_OTHERWISE[name]}")
+        case SetParameter(name=name) if not re.fullmatch("[a-z][a-z0-9_]*", name):
+            return EditProblem(f"target: {name!r} is no name of a setting", "Try: temperature")
         case _:
             return None
+
+
+_SET_OTHERWISE = {
+    "model": 'kind = "set_model"',
+    "system": 'kind = "set_system"',
+    "instructions": 'kind = "set_system"',
+    "tools": 'kind = "set_tool"',
+    "messages": 'kind = "set_message"',
+    "input": 'kind = "set_message"',
+    "reasoning_effort": 'kind = "set_effort"',
+    "stream": "leave it out, arc decides it",
+    "store": "leave it out, arc decides it",
+    "n": "-k, for more samples",
+}
+"""What a request holds beside its settings, and how that is changed."""
 
 
 def _insertion_flaw(change: InsertMessage) -> EditProblem | None:

@@ -24,6 +24,7 @@ from replay.edit.changes import (
     ReplaceText,
     SetMessage,
     SetObservation,
+    SetParameter,
     SetSystem,
     SetTool,
     meant,
@@ -352,6 +353,20 @@ def edited_choice(change: RenameTool | RemoveTool, params: dict[str, Json]) -> d
         return {name: value for name, value in params.items() if name != "tool_choice"}
     renamed = {**held, "name": change.new}
     return {**params, "tool_choice": {**choice, "function": renamed} if held is inner else renamed}
+
+
+_SAME = (
+    {"max_tokens", "max_completion_tokens", "max_output_tokens"},
+    {"stop", "stop_sequences", "stop_seqs"},
+)
+"""The words of several APIs for one setting."""
+
+
+def edit_parameter(change: SetParameter, params: dict[str, Json]) -> dict[str, Json]:
+    """The settings with the new value in the place of every word for it."""
+    words = next((names for names in _SAME if change.name in names), {change.name})
+    others = {name: value for name, value in params.items() if name not in words}
+    return others if change.value is None else {**others, change.name: change.value}
 
 
 # --- as called

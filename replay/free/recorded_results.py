@@ -24,7 +24,7 @@ import tomli_w
 from msgspec import Struct, field, structs
 from rapidfuzz.distance import JaroWinkler
 
-from replay import digests, written
+from replay import digests, openai_requests, written
 from replay.action import Act, Action
 from replay.compare.actions import Difference, compare
 from replay.compare.rules import PLAIN, Rules
@@ -460,6 +460,10 @@ def _distance(near: Near, call: Act) -> tuple[float, int, int, int]:
 def grown_request(sent: Sent, answer: Mapping[str, Any], found: Sequence[Found]) -> Sent:
     """The request after `answer` and what its calls got, one result a call, in their order."""
     talk = sent.conversation
+    if sent.wire != "messages":
+        model, results_ = str(sent.params["model"]), [each.content for each in found]
+        grown = openai_requests.grow(talk, sent.wire, model, answer["content"], results_)
+        return structs.replace(sent, conversation=grown)
     said = list(_answer_message(answer["content"], talk.calls))
     results = list(_results(found, talk.calls))
     asked = turn_after(talk.turn, {"role": "assistant", "content": said})

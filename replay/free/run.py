@@ -32,7 +32,7 @@ from replay.free.result import FreeRun, FreeStep, Status, Stop, Unanswered
 from replay.models.cached import Answered, Ask, Cached
 from replay.plan import Plan, plans
 from replay.redact.placeholders import masked_count
-from replay.trace import Context, Message, Tool, Trace
+from replay.trace import Context, Message, Trace
 
 
 def run(
@@ -340,7 +340,7 @@ class FreeRunState:
 
     def _offered(self, sent: Sent) -> set[str]:
         """The tools a request offers, by their recorded names."""
-        names = {sent.recorded_name(str(tool["name"])) for tool in sent.tools}
+        names = {sent.recorded_name(tool.name) for tool in sent.tools_sent()}
         return names if self._edit is None else set(map(self._edit.recorded_name, names))
 
     # --- stopping
@@ -392,8 +392,7 @@ def _context(plan: Plan) -> Context | None:
 
 def _flaws(body: dict[str, Any], sent: Sent) -> tuple[str, ...]:
     """What is wrong with an answer whatever was meant, in the names the model was given."""
-    tools = [Tool(name=str(t["name"]), schema=t["input_schema"]) for t in sent.tools]
-    return action.flaws(action.answered(body, str), tools)
+    return action.flaws(action.answered(body, str), sent.tools_sent())
 
 
 def _speaks(message: Message) -> bool:

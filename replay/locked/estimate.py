@@ -17,10 +17,11 @@ from msgspec import Struct
 from replay import digests
 from replay.edit.changes import Edit
 from replay.locked.row import AUTO, Models, Sampling, Schedule
+from replay.models.cached import Cached
 from replay.models.protocol import BATCH_PRICE_SHARE
 from replay.plan import Arm, Plan, plans
 from replay.prices import price
-from replay.trace import Step, Trace, Usage
+from replay.trace import Cost, Step, Trace, Usage
 
 CACHED_ABOVE = 1024
 """Input tokens below which providers keep no prefix; their floors differ by model."""
@@ -100,8 +101,8 @@ def _calls(
             if arm is plan.edited and plan.edited_refusal is not None:
                 continue
             usage = _usage(plan.step, arm)
-            first = _call(plan, usage, model.name, sampling.schedule, left)
-            again = _call(plan, usage, model.name, sampling.schedule, None)
+            first = _call(plan, usage, model, sampling.schedule, left)
+            again = _call(plan, usage, model, sampling.schedule, None)
             touched = not plan.edited.sent.asks_as(plan.control.sent)
             wanted = samples if touched else sampling.first
             for place in range(wanted(plan.step.index)):
@@ -115,9 +116,15 @@ def _calls(
     return calls, len(found) - len(calls)
 
 
-def _call(plan: Plan, usage: Usage, model: str, schedule: Schedule, left: int | None) -> _Call:
+def price_of(model: Cached, usage: Usage) -> Cost | None:
+    """What a call of a model would cost: at the prices of the settings, where they have some."""
+    rates = model.target.prices if model.target is not None else None
+    return price(usage, model.name) if rates is None else rates.price(usage)
+
+
+def _call(plan: Plan, usage: Usage, model: Cached, schedule: Schedule, left: int | None) -> _Call:
     """A call; `left` tokens of it the step before left in the cache, all of them where None."""
-    cost = price(_reading(usage, left) if schedule == "cheap" else usage, model)
+    cost = price_of(model, _reading(usage, left) if schedule == "cheap" else usage)
     share = BATCH_PRICE_SHARE if schedule == "batch" else 1.0
     return _Call(usage, not _counted(plan.step), None if cost is None else cost.usd * share)
 

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from replay.action import Action
 from replay.compare.actions import Difference
+from replay.providers import bare
 from replay.statistics import ALPHA, Rate, effect_probability, fisher, rate
 from replay.trace import Fidelity
 
@@ -71,7 +72,7 @@ class StepResult(Struct, frozen=True, eq=False, kw_only=True):
 
 def same_model(name: str, other: str) -> bool:
     """Do two names mean one model, whichever provider it is asked of?"""
-    return name.rpartition("/")[2] == other.rpartition("/")[2]
+    return bare(name).rpartition("/")[2] == bare(other).rpartition("/")[2]
 
 
 class Counts(Struct, frozen=True, kw_only=True):

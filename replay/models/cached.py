@@ -30,10 +30,13 @@ from replay.models.protocol import (
     Model,
     Sending,
     TakesBatches,
+    Target,
     Unanswered,
     flaw,
+    url_variable,
     with_cache_marker,
 )
+from replay.providers import split_name, wire_of
 from replay.store import answers
 from replay.store.answers import Answer, Batch, fetched, forget, intend, pending
 from replay.store.handle import Store
@@ -195,18 +198,18 @@ class Answered(NamedTuple):
 Outcome = Answered | RequestRefused | OfflineMiss
 """What one of several requests comes to: an answer, or why there is none."""
 
-_lacking: ContextVar[set[str] | None] = ContextVar("_lacking", default=None)
+_lacking: ContextVar[dict[str, Target] | None] = ContextVar("_lacking", default=None)
 
 
 @contextmanager
-def lacking() -> Iterator[set[str]]:
+def lacking() -> Iterator[dict[str, Target]]:
     """The models of a server of which an answer is looked for in the block and not stored, by
     their names: who would be asked, were it allowed. Those of this machine are never among them.
     """
-    names: set[str] = set()
-    before = _lacking.set(names)
+    targets: dict[str, Target] = {}
+    before = _lacking.set(targets)
     try:
-        yield names
+        yield targets
     finally:
         _lacking.reset(before)
 
@@ -214,7 +217,8 @@ def lacking() -> Iterator[set[str]]:
 class Cached:
     """A model whose answers are kept. `inner` None never asks: what is not stored is a miss.
 
-    `server` is what they are kept under, "" for the official API and for models of this machine.
+    `server` is what they are kept under, "" for the official API and for models of this machine;
+    `target` is where it would be asked, None where it never is (a model of this machine, a bundle).
     `hits` counts answers found, `asks` those asked for; `usd` is what those cost, as far as known
     (`usd_complete`).
     """
@@ -228,9 +232,11 @@ class Cached:
         source: str = "local",
         price: Price | None = None,
         server: str = "",
+        target: Target | None = None,
     ) -> None:
         self.name = name
         self.server = server
+        self.target = target
         self.hits = 0
         self.asks = 0
         self.usd = 0.0
@@ -242,7 +248,7 @@ class Cached:
 
     def complete(self, body: Body, sample: int) -> Body:
         """As `Model.complete`: the stored answer, else the one asked for."""
-        return self._answer(body_key(body, sample), sample, lambda: body)
+        return self._answer(body_key(body, sample, wire_of(self.name)), sample, lambda: body)
 
     def answer(self, sent: Sent, sample: int) -> Answered:
         """The same for a converted request, whose key costs only what is new in it.
@@ -323,22 +329,27 @@ class Cached:
         return self._taken(key, sample, self._inner.complete(body(), sample))
 
     def _lack(self) -> None:
-        names = _lacking.get()
-        if names is not None and self._inner is None and self._store.path is not None:
-            names.add(self.name)
+        targets = _lacking.get()
+        asks_nobody = self._inner is None and self._store.path is not None
+        if targets is not None and asks_nobody and self.target is not None:
+            targets[self.name] = self.target
 
     def _miss(self, key: str) -> OfflineMiss:
         self._lack()
         hint = "Try: --live --budget 0.50, or another --model"
         for other in answers.others(self._store, key):
-            shown = protocol.address(other)
-            change = (
-                f"Try: set {protocol.SERVER_VARIABLE} to it"
-                if other
-                else f"Try: unset {protocol.SERVER_VARIABLE}"
-            )
+            shown, variable = self._server_shown(other)
+            change = f"Try: set {variable} to it" if other else f"Try: unset {variable}"
             hint = f"a cached response of {shown} exists. {change}"
         return OfflineMiss(f"no cached response of {self.name} to this request", hint)
+
+    def _server_shown(self, server: str) -> tuple[str, str]:
+        """A server of this model's provider, and the variable that names one."""
+        provider, _ = split_name(self.name)
+        if provider is None:
+            return protocol.address(server), protocol.SERVER_VARIABLE
+        shown = protocol.address(server) if "://" in server else provider.title
+        return shown, url_variable(provider)
 
     # --- several
 

@@ -10,12 +10,7 @@ requests a batch holds is remembered in the store (`cached`).
 
 from __future__ import annotations
 
-import asyncio
-import random
-import time
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
-from contextlib import closing
-from types import TracebackType
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -25,30 +20,23 @@ from replay.errors import ModelRefused, RequestRefused, Stopped
 from replay.formats.common import anthropic_usage, ns
 from replay.models import protocol
 from replay.models.line import (
-    ATTEMPTS,
     LEAST_S,
-    Arrival,
     Body,
-    Call,
-    Flight,
     Line,
-    Loop,
-    SharedClient,
     cost,
     max_cost,
 )
+from replay.models.live import Live
+from replay.models.messages import MESSAGES, PATH
 from replay.models.protocol import (
     BATCH_PRICE_SHARE,
-    POLL_S,
     Result,
     Sending,
     Unanswered,
     flaw,
-    killed,
     with_cache_marker,
 )
-from replay.models.wire import MESSAGES, Failed, Reply, declined, request_hint
-from replay.trace import Cost
+from replay.models.wire import Failed, Reply, declined
 
 MOST_AT_ONCE = 8
 
@@ -56,90 +44,19 @@ _COUNTED = ("model", "messages", "system", "tools", "tool_choice", "thinking", "
 """The fields of a request that the counting of its tokens takes."""
 
 
-class Claude:
-    """A live model. Use as a context manager, or `close` it.
-
-    `base_url` defaults to ANTHROPIC_BASE_URL. `most_at_once` calls are in flight at a time.
-    `sleep`, `jitter` (0..1), `clock` (seconds since the epoch) and `killed` (why nothing may be
-    asked, looked at every `poll_s` seconds) are the world outside. One thread asks; any thread may
-    `stop`. What is asked after that, or under a kill file, raises Stopped.
-    """
+class Claude(Live):
+    """A live model behind the Messages API. `base_url` defaults to ANTHROPIC_BASE_URL; the rest is
+    as of `Live`."""
 
     def __init__(
-        self,
-        name: str,
-        *,
-        budget: Budget,
-        base_url: str | None = None,
-        timeout_s: float = 600.0,
-        attempts: int = ATTEMPTS,
-        most_at_once: int = MOST_AT_ONCE,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        jitter: Callable[[], float] = random.random,
-        clock: Callable[[], float] = time.time,
-        killed: Callable[[], str | None] = killed,
-        poll_s: float = POLL_S,
+        self, name: str, *, budget: Budget, base_url: str | None = None, **beside: Any
     ) -> None:
-        self.name = name
-        self.budget = budget
-        self._most_at_once = most_at_once
-        self._loop = Loop(killed, poll_s)
-        self._line = Line(
-            name,
-            protocol.server_url(base_url),
-            budget=budget,
-            timeout_s=timeout_s,
-            attempts=attempts,
-            world=SharedClient(sleep, jitter, clock),
-        )
+        url = protocol.server_url(base_url)
+        super().__init__(name, budget=budget, base_url=url, **{"wire": MESSAGES, **beside})
         self._batches = Batches(self._line)
 
-    def complete(self, body: Body, sample: int) -> Body:
-        """The message that answers `body`.
-
-        Raises RequestRefused where the server declines this request, ModelRefused where it
-        declines altogether, stays unreachable, or the budget would be exceeded.
-        """
-        del sample  # the API has no seed
-        with closing(self.complete_all([body])) as arrivals:
-            _, answer = next(arrivals)
-        if isinstance(answer, RequestRefused):
-            raise answer
-        return answer
-
-    def complete_all(
-        self,
-        bodies: Iterable[Body],
-        *,
-        keep: Callable[[int, Body], Body] = lambda _, answer: answer,
-        marked: bool = False,
-    ) -> Generator[Arrival]:
-        """The message that answers each body, or its refusal, by its place, as they come.
-
-        Bodies are taken as calls become free. `keep` is called with an answer in the moment it
-        came, whatever becomes of the others, and its result is what is given. `marked` puts a
-        marker for the provider's prefix cache on each request. Closing cancels what is in flight.
-
-        Raises ModelRefused as `complete`, after what is in flight then has come.
-        """
-        flight = Flight(
-            map(with_cache_marker, bodies) if marked else bodies,
-            ready=lambda body: Call(self._line, body),
-            keep=keep,
-            most=self._most_at_once,
-        )
-        try:
-            while arrived := self._loop.run(flight.arrivals()):
-                yield from arrived
-        finally:
-            if flight.under_way:
-                self._loop.finish(flight.cancel())
-
-    def pause(self, seconds: float) -> None:
-        """Wait while somebody else asks. Raises Stopped as a call does, and ModelRefused where the
-        minutes allowed are over."""
-        self.budget.refuse_late()
-        self._loop.run(asyncio.sleep(seconds))
+    def with_marker(self, body: Body) -> Body:
+        return with_cache_marker(body)
 
     def send_batch(self, requests: Mapping[str, Body], sending: Sending) -> str:
         """Send requests by their ids as one batch; the batch's own id.
@@ -179,32 +96,9 @@ class Claude:
     def count_tokens(self, body: Body) -> int | None:
         """The input tokens of a request as the server counts them, None where it does not."""
         asked = {name: body[name] for name in _COUNTED if name in body}
-        reply = self._loop.run(self._line.fetch("POST", f"{MESSAGES}/count_tokens", asked))
+        reply = self._loop.run(self._line.fetch("POST", f"{PATH}/count_tokens", asked))
         count = (_object(reply) or {}).get("input_tokens")
         return count if type(count) is int else None
-
-    def cost(self, answer: Body) -> Cost | None:
-        """What an answer cost, None where no price is known for who gave it."""
-        return cost(answer, self.name)
-
-    def stop(self) -> None:
-        """Cancel what is in flight and refuse further calls. From any thread."""
-        self._loop.stop()
-
-    def close(self) -> None:
-        """Close the connection. From the thread that asked."""
-        self._loop.close(self._line.close)
-
-    def __enter__(self) -> Claude:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _object(reply: Reply | None) -> dict[str, Any] | None:
@@ -218,7 +112,7 @@ def _object(reply: Reply | None) -> dict[str, Any] | None:
 
 # --- batches
 
-BATCHES = f"{MESSAGES}/batches"
+BATCHES = f"{PATH}/batches"
 FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
 
 FETCH_AGAIN = "Try: the same command later, to fetch it"
@@ -377,7 +271,7 @@ class Batches:
         said = str(inner.get("message") or "declined")
         if inner.get("type") in {"invalid_request_error", "request_too_large"}:
             where = f"{self._line.model}: {said} (in a batch)"
-            return line["custom_id"], RequestRefused(where, request_hint(said))
+            return line["custom_id"], RequestRefused(where, MESSAGES.request_hint(said))
         return line["custom_id"], Unanswered(str(inner.get("type") or kind))
 
 

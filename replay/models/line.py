@@ -15,12 +15,22 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from replay import digests, prices
 from replay.budget import Budget, Worst
-from replay.convert import API
 from replay.errors import ModelRefused, RequestRefused, Stopped
 from replay.formats.common import anthropic_usage
 from replay.models import protocol
+from replay.models.messages import MESSAGES
 from replay.models.protocol import POLL_S, killed
-from replay.models.wire import MESSAGES, Asked, Failed, Reply, Wire, connect, declined, judged
+from replay.models.wire import (
+    Asked,
+    Connection,
+    Failed,
+    Reply,
+    Wire,
+    declined,
+    judged,
+    output_limit,
+)
+from replay.providers import Rates
 from replay.trace import Cost, Json, Usage
 
 ATTEMPTS = 5
@@ -49,21 +59,27 @@ class Line:
         timeout_s: float,
         attempts: int,
         world: SharedClient,
+        wire: Wire = MESSAGES,
+        where: str | None = None,
+        rates: Rates | None = None,
     ) -> None:
         self.model = model
+        self.rates = rates
+        self.wire = wire
         self.budget = budget
         self.attempts = attempts
         self.world = world
         self._base_url = base_url
+        self._where = where
         self._timeout_s = timeout_s
-        self._wire: Wire | None = None
+        self._connection: Connection | None = None
         self._open = 0
         self._settled = asyncio.Event()
 
     def origin(self, *, streamed: bool = False) -> Asked:
         """What a reply that comes now answers."""
-        where = protocol.address(self._base_url)
-        return Asked(self.model, where, streamed, self.world.clock())
+        where = self._where or protocol.address(self._base_url)
+        return Asked(self.model, where, streamed, self.world.clock(), self.wire)
 
     async def exchange(
         self, method: str, path: str, body: dict[str, Any] | None, *, least_s: float = 0.001
@@ -72,11 +88,11 @@ class Line:
 
         Raises ModelRefused where there is no key.
         """
-        if self._wire is None:
-            self._wire = connect(self._base_url, API)
+        if self._connection is None:
+            self._connection = self.wire.connect(self._base_url)
         left = self.budget.seconds_left
         timeout_s = self._timeout_s if left is None else min(self._timeout_s, max(left, least_s))
-        return await self._wire.send(method, path, body, timeout_s)
+        return await self._connection.send(method, path, body, timeout_s)
 
     async def fetch(
         self, method: Literal["GET", "POST"], path: str, body: dict[str, Any] | None = None
@@ -134,18 +150,14 @@ class Line:
         self._leave_room()
 
     async def close(self) -> None:
-        if self._wire is not None:
-            await self._wire.close()
-        self._wire = None
+        if self._connection is not None:
+            await self._connection.close()
+        self._connection = None
         self._settled = asyncio.Event()  # it belongs to the loop it was waited for in
 
     def _leave_room(self) -> None:
         self._open -= 1
         self._settled.set()
-
-
-STREAM_ABOVE = 16_000
-"""A larger `max_tokens` is streamed: the answer may take longer than a silent connection lasts."""
 
 
 class Call:
@@ -158,8 +170,8 @@ class Call:
         self.asking = False
         self.last = False
         self._line = line
-        self._worst = max_cost(body, line.model)
-        self._body = {**body, "stream": True} if body["max_tokens"] > STREAM_ABOVE else body
+        self._worst = max_cost(body, line.model, line.rates)
+        self._body = line.wire.body_to_post(body)
 
     async def answer(self) -> dict[str, Any]:
         """The message that answers.
@@ -190,7 +202,7 @@ class Call:
         found: dict[str, Any] | Failed | None = None
         free = False
         try:
-            reply = await self._line.exchange("POST", MESSAGES, self._body)
+            reply = await self._line.exchange("POST", self._line.wire.path, self._body)
             found = judged(reply, self._line.origin(streamed="stream" in self._body))
             free = isinstance(found, Failed) and not found.billed
             return found
@@ -205,14 +217,17 @@ class Call:
         if free:
             self._line.release(reserved)
             return
-        spent = cost(answer, self._line.model) if answer is not None else None
+        spent = cost(answer, self._line.model, self._line.rates) if answer is not None else None
         usage = anthropic_usage(answer.get("usage")) if answer is not None else None
         self._line.settle(reserved, usage, None if spent is None else spent.usd)
 
 
-def cost(answer: dict[str, Any], model: str) -> Cost | None:
+def cost(answer: dict[str, Any], model: str, rates: Rates | None = None) -> Cost | None:
     """What an answer cost, None where no price is known for who gave it."""
-    return prices.price(anthropic_usage(answer.get("usage")), answer.get("model"), model)
+    usage = anthropic_usage(answer.get("usage"))
+    if rates is not None:
+        return rates.price(usage)
+    return prices.price(usage, answer.get("model"), model)
 
 
 Body = dict[str, Any]
@@ -380,14 +395,18 @@ _TOOLS_TOKENS = 800
 """More than the provider's own words about tools, which no request shows, take."""
 
 
-def max_cost(body: dict[str, Any], model: str) -> Worst:
+def max_cost(body: dict[str, Any], model: str, rates: Rates | None = None) -> Worst:
     """The most a request can cost: two characters a token, no answer shorter than its limit."""
-    media = _media(body["messages"])
+    media, most = _media(body.get("messages", body.get("input"))), output_limit(body)
     size = len(digests.encode(body)) - sum(map(len, media))
     into = size // 2 + _MEDIA_TOKENS * len(media) + (_TOOLS_TOKENS if body.get("tools") else 0)
-    usage = Usage(input_tokens=into, output_tokens=body["max_tokens"], cache_write_tokens=into)
-    cost = prices.price(usage, model)
-    return Worst(tokens=into + body["max_tokens"], usd=None if cost is None else cost.usd)
+    usage = Usage(input_tokens=into, output_tokens=most, cache_write_tokens=into)
+    cost = prices.price(usage, model) if rates is None else rates.price(usage)
+    return Worst(tokens=into + most, usd=None if cost is None else cost.usd)
+
+
+_DATA_FIELDS = ("url", "image_url", "file_data", "data")
+"""Where OpenAI's APIs have a data URL."""
 
 
 def _media(value: Json) -> list[str]:
@@ -398,4 +417,6 @@ def _media(value: Json) -> list[str]:
         return []
     if value.get("type") == "base64":
         return [str(value.get("data", ""))]
-    return [found for entry in value.values() for found in _media(entry)]
+    held = (value.get(name) for name in _DATA_FIELDS)
+    data = [each for each in held if isinstance(each, str) and each.startswith("data:")]
+    return data or [found for entry in value.values() for found in _media(entry)]

@@ -12,7 +12,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 from urllib.parse import SplitResult, urlsplit
 
+from msgspec import Struct
+
 from replay.errors import ModelRefused, RequestRefused
+from replay.providers import ANTHROPIC, BEDROCK, OPENAI, RESPONSES, VERTEX, Provider, Rates, bare
 
 BATCH_PRICE_SHARE = 0.5
 """What an answer of a batch costs, of its price alone."""
@@ -127,6 +130,7 @@ def flaw(answer: Any) -> str | None:
 
 OFFICIAL = "https://api.anthropic.com"
 SERVER_VARIABLE = "ANTHROPIC_BASE_URL"
+OPENAI_VARIABLE = "OPENAI_BASE_URL"
 
 _PORTS = {"http": 80, "https": 443}
 
@@ -182,6 +186,42 @@ def _place(parts: SplitResult) -> tuple[str, int | None]:
         return parts.hostname or "", parts.port
     except ValueError:
         return "", None
+
+
+_URL_VARIABLES = {
+    ANTHROPIC.name: SERVER_VARIABLE,
+    OPENAI.name: OPENAI_VARIABLE,
+    RESPONSES.name: OPENAI_VARIABLE,
+    BEDROCK.name: "ANTHROPIC_BEDROCK_BASE_URL",
+    VERTEX.name: "ANTHROPIC_VERTEX_BASE_URL",
+}
+
+
+def url_variable(provider: Provider) -> str:
+    """What names another server of a provider's API."""
+    return _URL_VARIABLES[provider.name]
+
+
+class Target(Struct, frozen=True, kw_only=True):
+    """Whom to ask. `model` is the whole name, from which the API follows; `server` is what answers
+    are kept under; `url` None is the provider's own."""
+
+    model: str
+    provider: Provider
+    url: str | None
+    server: str
+    key_env: str | None = None
+    prices: Rates | None = None
+
+    @property
+    def name(self) -> str:
+        """The name as the server knows it."""
+        return bare(self.model)
+
+    @property
+    def address(self) -> str:
+        """Where it is, as a person reads it."""
+        return address(self.url) if self.url else self.provider.title
 
 
 _UNMARKED = {"thinking", "redacted_thinking"}

@@ -1,29 +1,21 @@
-"""One exchange with a server of the Messages API, as a value: what came back, or how it broke.
+"""One exchange with a server of models, as a value: what came back, or how it broke.
 
-A stream of server-sent events is put together to the message it stands for; a failure that may
-pass is told from a refusal.
+A `Wire` is what differs between the APIs: where a request is posted, how an answer is read, what a
+call can write at most, and how to get a key. What all of them share is here: a failure that may
+pass is told from a refusal, and the data of a stream are taken apart.
 """
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import os
+import re
 from collections.abc import Iterator, Mapping
 from email.utils import parsedate_to_datetime
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 from msgspec import Struct
 
-from replay.convert import SAMPLING
 from replay.errors import ModelRefused, RequestRefused
-from replay.models.protocol import SERVER_VARIABLE, flaw, is_local
-
-MESSAGES = "/v1/messages"
-NO_KEY = "no key for the Messages API"
-KEY_HINT = "Try: set ANTHROPIC_API_KEY, or ANTHROPIC_BASE_URL to a local server"
 
 
 class Reply(Struct, frozen=True, kw_only=True):
@@ -40,7 +32,7 @@ class Reply(Struct, frozen=True, kw_only=True):
     sent: bool = True
 
 
-class Wire(Protocol):
+class Connection(Protocol):
     """An open connection."""
 
     async def send(
@@ -55,116 +47,86 @@ class Wire(Protocol):
     async def close(self) -> None: ...
 
 
-def connect(base_url: str, version: str) -> Wire:
-    """A connection to a server, with the key of the environment or of the SDK's own log-in.
+class Wire(Protocol):
+    """One API of models.
 
-    Raises ModelRefused where there is no key; a server on this machine needs none.
+    `title` names it in sentences, `path` is where requests are posted, `key_hint` says how to get
+    a key, `other_kind` what to do where a server speaks another API.
     """
-    import anthropic
-    import httpx2
-    from anthropic import AsyncAnthropic, AsyncStream
-    from anthropic._types import RequestOptions
 
-    # What the package remarks (a key that hides another, say) would land in the middle of a screen.
-    logging.getLogger("anthropic").addHandler(logging.NullHandler())
+    @property
+    def title(self) -> str: ...
 
-    class Connection:
-        def __init__(self) -> None:
-            local = is_local(base_url)
-            self._client = AsyncAnthropic(
-                api_key="local" if local and not _key_is_set() else None,
-                base_url=base_url,
-                max_retries=0,
-                default_headers={"anthropic-version": version},
-                open_telemetry=False,
-                # A proxy from the environment must not stand between this machine and itself.
-                http_client=httpx2.AsyncClient(trust_env=False) if local else None,
-            )
+    @property
+    def path(self) -> str: ...
 
-        async def send(
-            self, method: str, path: str, body: dict[str, Any] | None, timeout_s: float
-        ) -> Reply:
-            try:
-                if body is not None and body.get("stream"):
-                    return await self._streamed(path, body, timeout_s)
-                return await self._whole(method, path, body, timeout_s)
-            except anthropic.APIStatusError as error:
-                said = error.response
-                return Reply(status=said.status_code, headers=said.headers, body=said.content)
-            except anthropic.APITimeoutError:
-                return Reply(broken=f"no response within {timeout_s:g} s")
-            except (anthropic.APIConnectionError, httpx2.HTTPError) as error:
-                cause = error.__cause__ or error
-                unsent = isinstance(cause, (httpx2.ConnectError, httpx2.ConnectTimeout))
-                why = f" ({cause})" if str(cause) else ""
-                return Reply(broken=f"connection lost{why}", sent=not unsent)
-            except anthropic.CredentialsError as error:
-                raise ModelRefused(f"{NO_KEY}: {error}", KEY_HINT) from error
+    @property
+    def key_hint(self) -> str: ...
 
-        async def _whole(
-            self, method: str, path: str, body: dict[str, Any] | None, timeout_s: float
-        ) -> Reply:
-            options: RequestOptions = {"timeout": timeout_s}
-            if method == "GET":
-                got = await self._client.get(path, cast_to=httpx2.Response, options=options)
-            else:
-                got = await self._client.post(
-                    path, cast_to=httpx2.Response, body=body, options=options
-                )
-            return Reply(status=got.status_code, headers=got.headers, body=got.content)
+    @property
+    def other_kind(self) -> str: ...
 
-        async def _streamed(self, path: str, body: dict[str, Any], timeout_s: float) -> Reply:
-            stream: AsyncStream[object] = await self._client.post(
-                path, cast_to=object, body=body, options={"timeout": timeout_s},
-                stream=True, stream_cls=AsyncStream[object],
-            )  # fmt: skip
-            parts = stream.response
-            try:
-                raw = b"".join([part async for part in parts.aiter_bytes()])
-            finally:
-                await stream.close()
-            return Reply(status=parts.status_code, headers=parts.headers, body=raw)
+    def connect(self, base_url: str) -> Connection:
+        """A connection to a server. Raises ModelRefused where there is no key, or no package."""
+        ...
 
-        async def close(self) -> None:
-            await self._client.close()
+    def body_to_post(self, body: dict[str, Any]) -> dict[str, Any]:
+        """The body as it is posted: a long answer is streamed."""
+        ...
 
-    try:
-        made = Connection()
-    except anthropic.CredentialsError as error:
-        raise ModelRefused(f"{NO_KEY}: {error}", KEY_HINT) from error
-    client = made._client
-    if client.api_key is None and client.auth_token is None and client.credentials is None:
-        raise ModelRefused(NO_KEY, KEY_HINT)
-    return made
+    def message(self, body: bytes, *, streamed: bool) -> dict[str, Any]:
+        """The answer in the form of the Messages API.
+
+        Raises BrokenStream where a stream is not whole, NoMessage where it is no answer,
+        msgspec.DecodeError where it is no JSON.
+        """
+        ...
+
+    def request_hint(self, said: str) -> str:
+        """What to know where a server declines a request over a part of it that replay decides on,
+        else ""."""
+        ...
 
 
-def require_key(base_url: str) -> None:
-    """Raises ModelRefused where calls to a server would have no key. Calls nobody.
+STREAM_ABOVE = 16_000
+"""A larger limit of an answer is streamed: it may take longer than a silent connection lasts."""
 
-    The package is imported only where the environment names none: it may have a log-in of its own.
-    """
-    if not is_local(base_url) and not _key_is_set():
-        asyncio.run(connect(base_url, "").close())
+OUTPUT_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 
 
-def is_keyless(base_url: str) -> bool:
-    """Is it plain that calls to a server would have no key, without importing the package?"""
-    named = {name for name, value in os.environ.items() if name.startswith("ANTHROPIC_") and value}
-    log_in = Path.home() / ".config" / "anthropic"
-    return not is_local(base_url) and not named - {SERVER_VARIABLE} and not log_in.exists()
+def output_limit(body: Mapping[str, Any]) -> int:
+    """The most tokens that a request lets a model write."""
+    return max(int(body[name]) for name in OUTPUT_LIMITS if name in body)
 
 
-def _key_is_set() -> bool:
-    return any(os.environ.get(f"ANTHROPIC_{name}") for name in ("API_KEY", "AUTH_TOKEN"))
+class NoMessage(Exception):
+    """An answer that is none of this API; the text says why."""
+
+
+class BrokenStream(Exception):
+    """The stream holds no whole message. `kind` is the provider's word where it sent an error."""
+
+    what = "the stream broke"
+
+    def __init__(self, why: str, kind: str = "") -> None:
+        super().__init__(why)
+        self.kind = kind
+
+
+class ServerFailed(BrokenStream):
+    """The answer is whole, and says that the server failed."""
+
+    what = "the server failed"
 
 
 LONGEST_ASKED_WAIT_S = 300.0
 """A server that asks for more than this is not waited for."""
 
-OTHER_KIND = "Try: set ANTHROPIC_BASE_URL to a server with the Messages API"
-
 _TRANSIENT = {408, 409, 429}
 _TRANSIENT_ERRORS = {"overloaded_error", "api_error", "rate_limit_error", "timeout_error"}
+_TRANSIENT_ERRORS |= {"server_error", "rate_limit_exceeded", "internal_error"}
+_USED_UP = {"insufficient_quota", "billing_hard_limit_reached"}
+"""Why a server refuses that waiting does not mend, though it says 429."""
 
 
 class Failed(NamedTuple):
@@ -186,6 +148,7 @@ class Asked(NamedTuple):
     address: str
     streamed: bool
     now_s: float
+    wire: Wire
 
 
 def judged(reply: Reply, asked: Asked) -> dict[str, Any] | Failed:
@@ -197,21 +160,22 @@ def judged(reply: Reply, asked: Asked) -> dict[str, Any] | Failed:
     if "html" in kind or reply.body.lstrip()[:1] == b"<":
         return _nonsense(asked, "a web page")
     try:
-        answer = message(reply.body) if asked.streamed else msgspec.json.decode(reply.body)
+        return asked.wire.message(reply.body, streamed=asked.streamed)
     except BrokenStream as error:
         known = not error.kind or error.kind in _TRANSIENT_ERRORS
-        said = ModelRefused(f"{asked.model}: the stream broke: {error}")
+        said = ModelRefused(f"{asked.model}: {error.what}: {error}")
         return Failed(said, again=known, billed=True)
     except (msgspec.DecodeError, UnicodeDecodeError):
         said = ModelRefused(f"{asked.model}: response truncated in transit")
         return Failed(said, again=True, billed=True)
-    wrong = flaw(answer)
-    return _nonsense(asked, f"another format ({wrong})") if wrong is not None else answer
+    except NoMessage as error:
+        return _nonsense(asked, f"another format ({error})")
 
 
 def _nonsense(asked: Asked, what: str) -> Failed:
     error = ModelRefused(
-        f"{asked.address} returned {what}, not a message of the Messages API", OTHER_KIND
+        f"{asked.address} returned {what}, not a message of {asked.wire.title}",
+        asked.wire.other_kind,
     )
     return Failed(error, again=True, billed=True)
 
@@ -226,9 +190,12 @@ def declined(reply: Reply, asked: Asked) -> Failed | None:
         return Failed(error, again=True, billed=reply.sent)
     if reply.status == 200:
         return None
-    status, said = reply.status, _error_text(reply)
+    status, error_ = reply.status, _error(reply)
+    said = str(error_.get("message") or ("server error" if status >= 500 else "declined"))
     where = f"{asked.model}: {said} (HTTP {status})"
     advice = reply.headers.get("x-should-retry")
+    if status == 429 and {error_.get("code"), error_.get("type")} & _USED_UP:
+        return Failed(ModelRefused(where, asked.wire.key_hint), again=False, billed=False)
     if status in _TRANSIENT or status >= 500 or advice == "true":
         wait_s = _asked_wait_s(reply, asked.now_s)
         again = advice != "false" and (wait_s is None or wait_s <= LONGEST_ASKED_WAIT_S)
@@ -236,11 +203,14 @@ def declined(reply: Reply, asked: Asked) -> Failed | None:
         error = ModelRefused(where + later, "Completed calls are saved. Try: run it again later")
         return Failed(error, again=again, billed=False, wait_s=wait_s)
     if status in {400, 413, 422}:
-        return Failed(RequestRefused(where, request_hint(said)), again=False, billed=False)
-    hint = KEY_HINT if status in {401, 403} else ""
+        return Failed(
+            RequestRefused(where, asked.wire.request_hint(said)), again=False, billed=False
+        )
+    hint = asked.wire.key_hint if status in {401, 403} else ""
     if status in {404, 405} and not _speaks_of(reply, asked.model):
-        where = f"{asked.address} has no Messages API: nothing at {MESSAGES} (HTTP {status})"
-        hint = OTHER_KIND
+        title, path = asked.wire.title.removeprefix("the "), asked.wire.path
+        where = f"{asked.address} has no {title}: nothing at {path} (HTTP {status})"
+        hint = asked.wire.other_kind
     elif status == 404:
         hint = f"Try: --model NAME, one that {asked.address} serves"
     return Failed(ModelRefused(where, hint), again=False, billed=False)
@@ -248,39 +218,22 @@ def declined(reply: Reply, asked: Asked) -> Failed | None:
 
 def _speaks_of(reply: Reply, model: str) -> bool:
     """Does an error come from a server of the Messages API, or name the model that was asked?"""
+    return b'"type":"error"' in reply.body.replace(b" ", b"") or model.encode() in reply.body
+
+
+def _error(reply: Reply) -> dict[str, Any]:
+    """The error in a reply, in the shape of the APIs (a platform may say its message alone); {}
+    where it has none."""
     try:
         said = msgspec.json.decode(reply.body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return False
-    ours = isinstance(said, dict) and said.get("type") == "error"
-    return ours or model.encode() in reply.body
-
-
-def _error_text(reply: Reply) -> str:
-    """The server's own sentence, where it sent one in the API's shape."""
-    try:
-        error = msgspec.json.decode(reply.body).get("error")
+        error = said.get("error") or said.get("message")
     except (msgspec.DecodeError, UnicodeDecodeError, AttributeError):
-        error = None
-    said = error.get("message") if isinstance(error, dict) else None
-    return str(said) if said else "server error" if reply.status >= 500 else "declined"
-
-
-def request_hint(said: str) -> str:
-    """What to know where a server declines a request over a part of it that replay decides on,
-    else ""."""
-    if "thinking" in said:
-        return "this model requires its recorded thinking, which an edit makes invalid"
-    named = next((name for name in SAMPLING if name in said), None)
-    if named is not None:
-        return (
-            f"the recorded `{named}` was sent: the server must drop what its model does not accept"
-        )
-    return ""
+        return {}
+    return error if isinstance(error, dict) else {"message": error} if error else {}
 
 
 def _asked_wait_s(reply: Reply, now_s: float) -> float | None:
-    """Seconds the server asks to wait, by any of its three headers; None where it does not."""
+    """Seconds the server asks to wait, by any of its headers; None where it does not."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
             return max(0.0, float(reply.headers[name]) * unit)
@@ -289,82 +242,32 @@ def _asked_wait_s(reply: Reply, now_s: float) -> float | None:
     try:
         moment = parsedate_to_datetime(reply.headers["retry-after"])
     except (KeyError, ValueError):
-        return None
+        return _until_reset_s(reply)
     return max(0.0, moment.timestamp() - now_s)
 
 
-class BrokenStream(Exception):
-    """The stream holds no whole message. `kind` is the provider's word where it sent an error."""
-
-    def __init__(self, why: str, kind: str = "") -> None:
-        super().__init__(why)
-        self.kind = kind
+_RESETS = ("x-ratelimit-reset-requests", "x-ratelimit-reset-tokens")
+_LENGTH = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
-def message(raw: bytes) -> dict[str, Any]:
-    """The message of a whole stream. Raises BrokenStream where it is not whole."""
-    try:
-        return _message(raw)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise BrokenStream(f"unexpected event: {error!r}") from error
-
-
-def _message(raw: bytes) -> dict[str, Any]:
-    answer: dict[str, Any] = {}
-    blocks: dict[int, dict[str, Any]] = {}
-    parts: dict[tuple[int, str], list[Any]] = {}
-    for event in events(raw):
-        match event.get("type"):
-            case "message_start":
-                answer = {**event["message"]}
-            case "content_block_start":
-                blocks[event["index"]] = {**event["content_block"]}
-            case "content_block_delta":
-                field, key = _DELTAS.get(event["delta"]["type"], ("", ""))
-                if field:
-                    parts.setdefault((event["index"], field), []).append(event["delta"][key])
-            case "message_delta":
-                answer.update(event["delta"])
-                answer["usage"] = {**answer.get("usage", {}), **event.get("usage", {})}
-            case "error":
-                error = event["error"]
-                raise BrokenStream(str(error.get("message")), str(error.get("type")))
-            case "message_stop":
-                for (index, field), given in parts.items():
-                    blocks[index][field] = _whole(field, blocks[index].get(field), given)
-                return {**answer, "content": [blocks[index] for index in sorted(blocks)]}
-            case _:  # a ping, the end of a block, a kind that is newer than this
-                pass
-    raise BrokenStream("no final event")
-
-
-_DELTAS = {
-    "text_delta": ("text", "text"),
-    "thinking_delta": ("thinking", "thinking"),
-    "signature_delta": ("signature", "signature"),
-    "citations_delta": ("citations", "citation"),
-    "input_json_delta": ("input", "partial_json"),
-}
-"""Where each kind of delta belongs: the block's field, and the delta's own."""
-
-
-def _whole(field: str, start: Any, given: list[Any]) -> Any:
-    """A field from what its block began with and the deltas that followed."""
-    if field == "citations":
-        return [*(start or []), *given]
-    text = "".join(given)
-    if field != "input":
-        return (start or "") + text
-    try:
-        return msgspec.json.decode(text) if text else start
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BrokenStream("truncated call arguments") from error
+def _until_reset_s(reply: Reply) -> float | None:
+    """Seconds until a limit of OpenAI's is open again (`6m0s`), of those that are used up."""
+    waits = [
+        sum(float(number) * _UNITS[unit] for number, unit in _LENGTH.findall(length))
+        for name in _RESETS
+        if (length := reply.headers.get(name))
+        and reply.headers.get(name.replace("reset", "remaining")) == "0"
+    ]
+    return max(waits, default=None)
 
 
 def events(raw: bytes) -> Iterator[dict[str, Any]]:
     """The data of each event, in order. Raises BrokenStream where one is not JSON."""
     for line in raw.splitlines():
         if line.startswith(b"data:"):
+            if line[5:].strip() == b"[DONE]":  # how a chat of OpenAI's ends
+                return
             try:
                 event = msgspec.json.decode(line[5:])
             except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -21,9 +21,10 @@ from replay.formats.anthropic_log.exchanges import (
 from replay.formats.anthropic_log.runs import Call, Run
 from replay.formats.common import known
 from replay.formats.source import decode
+from replay.openai_streams import assembled_chat, assembled_response
 from replay.recorder import openai
 from replay.recorder.exchange import RecordedExchange, events, looks_streamed
-from replay.recorder.openai import Items, OpenAICall, assembled_response, linked, raw
+from replay.recorder.openai import Items, OpenAICall, linked, raw
 from replay.trace import Context, Fidelity, Json, Level, Message, ModelCall, Request, Tool, extend
 
 _WORDS = 500
@@ -149,7 +150,7 @@ def _answer(heard: RecordedExchange) -> tuple[dict[str, Any] | None, Answer]:
     """The body of an answer of OpenAI's, and what is known of it beside its message."""
     data, status = heard.answer or b"", heard.status
     if heard.streamed or looks_streamed(data):
-        assemble = openai.assembled_chat if heard.api == "chat" else assembled_response
+        assemble = assembled_chat if heard.api == "chat" else assembled_response
         body, error, whole = assemble(events(data))
         words = answer_digest({"error": error}) if error else None
         cut = body is not None and not whole

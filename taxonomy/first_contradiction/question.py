@@ -18,14 +18,13 @@ from replay.convert import Converter, Sent
 from replay.digests import bare_text
 from replay.edit.changes import Edit
 from replay.errors import ModelRefused, OfflineMiss, RequestRefused
-from replay.locked.estimate import Estimate
+from replay.locked.estimate import Estimate, price_of
 from replay.models.cached import Answered, Ask, Cached
 from replay.models.choose import label
 from replay.models.demo import Demo, request
 from replay.models.demo.mind import Mind
 from replay.models.demo.rules import Chance
 from replay.plan import Plan, plans
-from replay.prices import price
 from replay.trace import Json, Level, Message, Request, Trace, Usage, extend
 from taxonomy.findings import Evidence
 from taxonomy.first_contradiction.contradictions import Answer
@@ -382,7 +381,7 @@ def estimate_cost(trace: Trace, detector: BeliefDetector) -> Estimate:
     question's, by size where none were recorded, and an answer a fact."""
     open_ = [step for step in detector.steps if not detector.model.stored(detector.sent(step), 0)]
     usages = [_usage(trace, detector, step) for step in open_]
-    costs = [price(usage, detector.model.name) for usage in usages]
+    costs = [price_of(detector.model, usage) for usage in usages]
     known = [cost.usd for cost in costs if cost is not None]
     return Estimate(
         calls=len(open_),

@@ -16,9 +16,8 @@ from msgspec import Struct
 
 from replay.convert import Sent
 from replay.errors import OfflineMiss, RequestRefused
-from replay.locked.estimate import Estimate
+from replay.locked.estimate import Estimate, price_of
 from replay.models.cached import Answered, Ask, Cached, Outcome
-from replay.prices import price
 from replay.store import answers
 from replay.store.handle import Store
 from replay.trace import Trace, Usage
@@ -146,7 +145,7 @@ def estimate_cost(
             if key not in keys and not model.stored(each.sent, sample):
                 usages.append(_usage(each))
             keys.add(key)
-    costs = [price(usage, model.name) for usage in usages]
+    costs = [price_of(model, usage) for usage in usages]
     usd = [cost.usd for cost in costs if cost is not None]
     return Estimate(
         calls=len(usages),

@@ -22,12 +22,11 @@ from replay import digests
 from replay.action import Action
 from replay.convert import Converter, Sent
 from replay.edit.changes import Edit
-from replay.locked.estimate import NO_CALLS, Estimate, estimate, total_estimate
+from replay.locked.estimate import NO_CALLS, Estimate, estimate, price_of, total_estimate
 from replay.locked.row import Models, Sampling
 from replay.locked.tally import Reply, StepResult, against_recording
 from replay.messages import content_text
 from replay.models.cached import Cached
-from replay.prices import price
 from replay.statistics import ALPHA
 from replay.store import answers
 from replay.store.handle import Store, now_ns
@@ -146,7 +145,7 @@ def of_writing(original: str, count: int, writer: Cached) -> Estimate:
         input_tokens=len(digests.encode(sent.body())) // CHARACTERS_PER_TOKEN + 1,
         output_tokens=count * len(original) // CHARACTERS_PER_TOKEN + 1,
     )
-    cost = price(usage, writer.name)
+    cost = price_of(writer, usage)
     return Estimate(
         calls=1,
         stored=0,

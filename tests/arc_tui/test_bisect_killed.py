@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from replay.models.claude import MOST_AT_ONCE
 from replay.models.demo import Demo
+from replay.models.live import MOST_AT_ONCE
 from replay.store.handle import Store
 from tests.arc_tui.bisect_case import TOUR, bisected, prompts, put_runs
 from tests.messages_api import Body, MessagesApi

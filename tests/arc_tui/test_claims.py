@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from replay.models.claude import MOST_AT_ONCE
+from replay.models.live import MOST_AT_ONCE
 from replay.store import answers
 from replay.store.handle import Store, now_ns
 from tests.arc_tui.bisect_case import TOUR, prompt

@@ -12,8 +12,8 @@ from rich.console import Console
 
 from arc_tui.commands import COMMANDS, cli
 from arc_tui.features.doctor import never_checked, terminal_checks
+from replay.doctor.assumptions import AS_OF, ASSUMPTIONS
 from replay.doctor.checks import Check
-from replay.doctor.checkup import AS_OF, ASSUMPTIONS
 from replay.errors import ArcError, ModelRefused
 from replay.store.handle import Store
 from tests.replay.doctor_case import MODEL, OTHERWISE, TRIED, Odd

@@ -17,7 +17,7 @@ from textual.keys import KEY_NAME_REPLACEMENTS, key_to_character
 
 from arc_tui import config, exit_codes
 from arc_tui.commands import SECTIONS, cli
-from arc_tui.features.doctor import never_checked
+from arc_tui.features.doctor import never_checked, never_checked_openai
 from arc_tui.features.imports.command import HEAD, build_formats
 from arc_tui.features.settings.view import build_settings
 from arc_tui.views.columns import described as described_columns
@@ -265,6 +265,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "localiser folds": localiser_folds,
     "localiser signs": localiser_signs,
     "never checked": never_checked,
+    "never checked openai": never_checked_openai,
     "options": options,
     "query": query,
     "query rules": query_rules,

@@ -38,7 +38,8 @@ SOCKETS = {
     "arc_tui/serve/session.py": "`arc serve`: the socket of a page",
 }
 CLIENTS = {
-    "replay/models/wire.py": "the one model client",
+    "replay/models/messages.py": "the client of models, for the Messages API",
+    "replay/models/openai.py": "the client of models, for OpenAI's two APIs",
     "replay/doctor/checks.py": "the version of OpenSSL, for a report",
 }
 WRITERS = {

@@ -23,8 +23,8 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from replay.models.claude import MOST_AT_ONCE
 from replay.models.demo import Demo
+from replay.models.live import MOST_AT_ONCE
 from taxonomy.judgements.schema import open_ledger
 from tests import openai_api
 from tests.arc_tui.bisect_case import put_runs

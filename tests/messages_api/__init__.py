@@ -31,27 +31,33 @@ from tests.messages_api.faults import (
 )
 from tests.messages_api.handler import Received
 from tests.messages_api.models import KnownModel
+from tests.messages_api.platforms import CREDENTIALS, BedrockApi, VertexApi
 from tests.messages_api.policies import demo_policy, sampled
 from tests.messages_api.refusal import ALWAYS_THINKING, count_refusal, refusal
 from tests.messages_api.seal import BINDING_BETA
 from tests.messages_api.server import VERSION, MessagesApi
+from tests.messages_api.signature import Credentials
 
 __all__ = [
     "ALWAYS_THINKING",
     "BATCHES",
     "BATCH_RESULTS",
     "BINDING_BETA",
+    "CREDENTIALS",
     "FAULTS",
     "MESSAGES",
     "ONE_BATCH",
     "VERSION",
     "Answered",
+    "BedrockApi",
     "Body",
+    "Credentials",
     "Fault",
     "KnownModel",
     "MessagesApi",
     "Policy",
     "Received",
+    "VertexApi",
     "count_refusal",
     "demo_policy",
     "message",

@@ -7,7 +7,7 @@ import re
 
 from msgspec import Struct
 
-STREAM_CUTS = frozenset({"error", "dropped", "closed", "end", "in tool"})
+STREAM_CUTS = frozenset({"error", "dropped", "closed", "end", "in tool", "in event"})
 """The breaks that only a stream can show."""
 
 
@@ -17,7 +17,8 @@ class Fault(Struct, frozen=True, kw_only=True):
     `status` with `headers` and `body` answers so; otherwise `cut` names how the exchange breaks:
     "reset" the connection, "truncated" body, "slow" (until the server is left), and for a stream
     "error" event, connection "dropped" by RST or "closed" in between, a clean "end" before the last
-    event, an end "in tool" arguments. `path` is a pattern of the paths it may befall.
+    event, an end "in tool" arguments or "in event", the last one half sent. `path` is a pattern of
+    the paths it may befall.
     """
 
     status: int = 200
@@ -102,5 +103,6 @@ FAULTS: dict[str, Fault] = {
     "stream closed": Fault(cut="closed"),
     "stream ends early": Fault(cut="end"),
     "stream ends in arguments": Fault(cut="in tool"),
+    "stream ends in an event": Fault(cut="in event"),
 }
 """Every way we know of, one of each. 1 000 000 000 seconds is three before the date."""

@@ -12,11 +12,10 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 from msgspec import Struct
 
-from tests.messages_api import stream
 from tests.messages_api.content import Body
 
 if TYPE_CHECKING:
-    from tests.messages_api.server import MessagesApi
+    from tests.messages_api.loopback import Loopback
 
 
 class Received(Struct, frozen=True, kw_only=True):
@@ -28,15 +27,18 @@ class Received(Struct, frozen=True, kw_only=True):
     method: str = "POST"
     query: dict[str, str] = {}
     readable: bool = True
+    raw: bytes = b""
+    target: str = ""
+    """The path and the query as they came in."""
 
 
 class Reply(Struct, frozen=True, kw_only=True):
-    """What goes out: a body, or the events of a stream; `cut` as in `Fault`."""
+    """What goes out: a body, or the pieces of a stream; `cut` as in `Fault`."""
 
     status: int = 200
     headers: dict[str, str] = {}
     body: str = ""
-    events: list[Body] | None = None
+    pieces: list[bytes] | None = None
     cut: str = ""
 
 
@@ -45,7 +47,7 @@ class Server(ThreadingHTTPServer):
     block_on_close = True
     request_queue_size = 128
 
-    def __init__(self, api: MessagesApi) -> None:
+    def __init__(self, api: Loopback) -> None:
         self.api = api
         super().__init__(("127.0.0.1", 0), Handler)
 
@@ -71,9 +73,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def _read(self) -> Received:
         length = int(self.headers.get("content-length") or 0)
-        raw = self.rfile.read(length) or b"{}"
+        raw = self.rfile.read(length)
         try:
-            body = msgspec.json.decode(raw)
+            body = msgspec.json.decode(raw or b"{}")
         except msgspec.DecodeError:
             body = None
         where = urlsplit(self.path)
@@ -84,6 +86,8 @@ class Handler(BaseHTTPRequestHandler):
             headers={name.lower(): value for name, value in self.headers.items()},
             body=body if isinstance(body, dict) else {},
             readable=isinstance(body, dict),
+            raw=raw,
+            target=self.path,
         )
 
     def _write(self, reply: Reply) -> None:
@@ -92,8 +96,8 @@ class Handler(BaseHTTPRequestHandler):
         elif reply.cut == "slow":
             self.server.api.left.wait()
             self.close_connection = True
-        elif reply.events is not None:
-            self._stream(reply.events, reply.cut)
+        elif reply.pieces is not None:
+            self._stream(reply.pieces, reply.headers, reply.cut)
         else:
             self._whole(reply)
 
@@ -107,16 +111,16 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
         self.wfile.write(raw)
 
-    def _stream(self, events: list[Body], cut: str) -> None:
-        self._head(200, {"content-type": "text/event-stream", "transfer-encoding": "chunked"})
-        for event in stream.until(cut, iter(events)):
-            data = stream.encoded(event)
-            self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+    def _stream(self, pieces: list[bytes], headers: dict[str, str], cut: str) -> None:
+        streamed = {"content-type": "text/event-stream", "transfer-encoding": "chunked"}
+        self._head(200, {**streamed, **headers})
+        for piece in pieces:
+            self.wfile.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
             self.wfile.flush()
         match cut:
             case "dropped":
                 self._reset()
-            case "closed" | "truncated":
+            case "closed" | "truncated" | "in event":
                 self.close_connection = True
             case _:
                 self.wfile.write(b"0\r\n\r\n")

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 import time
-from collections.abc import Callable, Collection, Iterable
-from types import TracebackType
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from tests.messages_api import faults, stream
 from tests.messages_api.answering import Answered, Answering, Refused, invalid, missing
@@ -15,8 +13,8 @@ from tests.messages_api.batches import Batches, Fate
 from tests.messages_api.cache import FLOOR_TOKENS, PrefixCache
 from tests.messages_api.content import Body, Policy, message, text
 from tests.messages_api.faults import BATCHES, MESSAGES, STREAM_CUTS, Fault
-from tests.messages_api.flights import Flights
-from tests.messages_api.handler import Received, Reply, Server
+from tests.messages_api.handler import Received, Reply
+from tests.messages_api.loopback import Loopback
 from tests.messages_api.models import Catalogue, KnownModel
 from tests.messages_api.refusal import ALWAYS_THINKING
 
@@ -26,14 +24,16 @@ _BATCH = re.compile(rf"{BATCHES}/([^/]+?)(/cancel|/results)?")
 _MODEL = re.compile(r"/v1/models/([^/]+)")
 
 
-class MessagesApi:
-    """The server, a context manager. `received` holds every request in order, refused ones too.
+class MessagesApi(Loopback):
+    """The server of the Messages API.
 
     `policy` answers. With `reckons`, usage is counted from the request and the prompt cache, and
     answers end at `max_tokens`; else it is what the policy says. `models` are those it knows, None
     for any. `batch_polls`, `batch_expires` and `batch_fails` are the fate of the batches created
     from now on (see `Fate`). `clock` gives seconds since the epoch.
     """
+
+    answers = MESSAGES
 
     def __init__(
         self,
@@ -46,13 +46,12 @@ class MessagesApi:
         clock: Callable[[], float] = time.time,
         cache_floor_tokens: int = FLOOR_TOKENS,
     ) -> None:
+        super().__init__()
         self.policy: Policy = policy or (lambda _: message(text("Done.")))
         self.batch_polls = batch_polls
         self.batch_expires: Collection[str | int] = ()
         self.batch_fails: Collection[str | int] = ()
-        self.received: list[Received] = []
-        self.left = threading.Event()
-        self.flights = Flights()
+        self._clock = clock
         self._catalogue = Catalogue(models)
         self._answering = Answering(
             lambda body: self.policy(body),
@@ -62,39 +61,6 @@ class MessagesApi:
             always_thinking=always_thinking,
         )
         self._batches = Batches(self._answering, clock, lambda: self.base_url)
-        self._faults: list[Fault] = []
-        self._lock = threading.Lock()
-        self._server = Server(self)
-
-    def __enter__(self) -> MessagesApi:
-        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        self.left.set()
-        self.flights.release()
-        self._server.shutdown()
-        self._server.server_close()
-
-    @property
-    def base_url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
-
-    @property
-    def asked(self) -> int:
-        """How many messages were asked for, items of batches not counted."""
-        with self._lock:
-            return sum(each.path == MESSAGES for each in self.received)
-
-    @property
-    def most_at_once(self) -> int:
-        """The most requests for messages that were in flight at the same time."""
-        return self.flights.most_at_once
 
     @property
     def answered(self) -> list[Answered]:
@@ -104,27 +70,6 @@ class MessagesApi:
     def usage_total(self, *, batch: bool = False) -> Body:
         """The sums of the billed token figures: of single requests, or of batches."""
         return self._answering.usage_total(batch=batch)
-
-    def fault(self, *faults: Fault) -> None:
-        """Script what goes wrong with the next requests, one fault each."""
-        with self._lock:
-            self._faults.extend(faults)
-
-    def reply(self, received: Received) -> Reply:
-        """What goes out for a request."""
-        fault = self._next_fault(received)
-        if received.path != MESSAGES:
-            return self._reply(received, fault)
-        with self.flights.flight():
-            return self._reply(received, fault)
-
-    def _next_fault(self, received: Received) -> Fault | None:
-        with self._lock:
-            self.received.append(received)
-            found = next((each for each in self._faults if each.befalls(received.path)), None)
-            if found is not None:
-                self._faults.remove(found)
-            return found
 
     def _reply(self, received: Received, fault: Fault | None) -> Reply:
         if fault is not None and not fault.cut:
@@ -168,7 +113,11 @@ class MessagesApi:
         if not streamed:
             return _json(made.message, cut)
         last = self._answering.last_usage(made, streamed=True)
-        return Reply(events=list(stream.events(made.message, last)), cut=cut)
+        return Reply(pieces=self._pieces(stream.events(made.message, last), cut), cut=cut)
+
+    def _pieces(self, events: Iterator[Body], cut: str) -> list[bytes]:
+        """The events of a stream as they are sent."""
+        return list(stream.pieces(cut, events))
 
     def _all_batches(self, received: Received) -> Body | Refused:
         if received.method == "POST":

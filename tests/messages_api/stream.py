@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from tests.messages_api.content import Body
 
@@ -30,19 +30,26 @@ def events(answer: Body, last_usage: Body) -> Iterator[Body]:
     yield {"type": "message_stop"}
 
 
-def until(cut: str, events: Iterator[Body]) -> Iterator[Body]:
-    """The events up to where a fault ends them."""
+def pieces(
+    cut: str, events: Iterator[Body], encode: Callable[[Body], bytes] | None = None
+) -> Iterator[bytes]:
+    """The bytes of the events up to where a fault ends them."""
+    encode = encode or encoded
     for event in events:
         kind = event["type"]
         if cut in {"dropped", "closed", "truncated", "end"} and kind == "message_delta":
             return
+        if cut == "in event" and kind == "message_delta":
+            raw = encode(event)
+            yield raw[: len(raw) // 2]
+            return
         if cut == "error" and kind == "content_block_stop":
             error = {"type": "overloaded_error", "message": "overloaded"}
-            yield {"type": "error", "error": error}
+            yield encode({"type": "error", "error": error})
             return
         if cut == "in tool" and kind == "content_block_stop":
             return
-        yield event
+        yield encode(event)
 
 
 def encoded(event: Body) -> bytes:

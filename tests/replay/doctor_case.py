@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from replay.doctor.checkup import ASSUMPTIONS
+from replay.doctor.assumptions import ASSUMPTIONS
 from tests.messages_api import (
     BATCHES,
     MESSAGES,

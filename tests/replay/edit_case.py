@@ -26,6 +26,7 @@ from replay.edit.changes import (
     SetMessage,
     SetModel,
     SetObservation,
+    SetParameter,
     SetSystem,
     SetTool,
     SummariseBefore,
@@ -190,5 +191,6 @@ changes: st.SearchStrategy[Change] = st.one_of(
     st.builds(RemoveTool, st.sampled_from(_NAMES)),
     st.builds(SetModel, st.just("other")),
     st.builds(SetEffort, st.sampled_from(["low", "max"])),
+    st.builds(SetParameter, st.just("temperature"), st.sampled_from([None, 0, 0.5])),
 )
 """Changes of every kind, many of which fit `recorded` conversations."""

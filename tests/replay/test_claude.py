@@ -18,9 +18,10 @@ from replay.errors import ModelRefused, OfflineMiss, RequestRefused, Stopped
 from replay.locked.row import LOOK, Models
 from replay.locked.run import core, replay
 from replay.locked.verdict import summary
-from replay.models import wire
+from replay.models import messages, wire
 from replay.models.choose import choose
 from replay.models.claude import Claude
+from replay.models.messages import MESSAGES
 from replay.models.wire import Asked, Failed, Reply, judged
 from replay.store import answers
 from replay.store.handle import Store
@@ -96,7 +97,7 @@ def test_every_kind_of_delta_finds_its_place() -> None:
         '{"type":"content_block_delta","index":1,"delta":{"type":"newer_delta","what":1}}',
         '{"type":"message_stop"}',
     )
-    found = wire.message("\r\n\r\n".join(f"data: {event}" for event in events).encode())
+    found = messages.message("\r\n\r\n".join(f"data: {event}" for event in events).encode())
     assert found["content"] == [
         {"type": "thinking", "thinking": "h", "signature": "s"},
         {"type": "text", "text": "t", "citations": [1]},
@@ -106,7 +107,7 @@ def test_every_kind_of_delta_finds_its_place() -> None:
 @pytest.mark.parametrize("raw", [b"", b"data: {", b'data: {"type":"content_block_delta"}'])
 def test_a_stream_of_another_shape_is_broken(raw: bytes) -> None:
     with pytest.raises(wire.BrokenStream):
-        wire.message(raw)
+        messages.message(raw)
 
 
 # --- what goes wrong, row by row
@@ -284,7 +285,7 @@ def test_an_answer_cut_off_on_the_way_is_no_answer(api: MessagesApi, claude: Cla
 
 
 def test_bytes_that_are_no_text_are_no_answer() -> None:
-    asked = Asked("claude-test", "http://localhost", streamed=False, now_s=0.0)
+    asked = Asked("claude-test", "http://localhost", streamed=False, now_s=0.0, wire=MESSAGES)
     found = judged(Reply(status=200, body=b'{"type": "\xff"}'), asked)
     assert isinstance(found, Failed)
     assert found.billed

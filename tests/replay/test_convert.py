@@ -13,6 +13,7 @@ from msgspec import structs
 from replay import convert, formats, turns
 from replay.convert import Converter, Sent, body_key
 from replay.formats.source import Source, Tally
+from replay.openai_requests import TRANSLATED
 from replay.trace import (
     Context,
     Dialect,
@@ -108,7 +109,9 @@ def test_openai_messages_become_alternating_turns_with_results_before_text() -> 
     assert [block["input"] for block in asked["content"]] == [{"id": 1}, {}]
     assert [block["type"] for block in answered["content"]] == ["tool_result"] * 2 + ["text"]
     assert refusal(body) is None
-    assert not made.losses
+    assert made.losses == (TRANSLATED,)
+    found = made.fidelity(Fidelity(level=Level.EXACT))
+    assert found == Fidelity(level=Level.REBUILT, reasons=(TRANSLATED,))
 
 
 def test_inspect_messages_become_the_same_turns() -> None:
@@ -130,7 +133,7 @@ def test_inspect_messages_become_the_same_turns() -> None:
         "type": "tool_result", "tool_use_id": "toolu_arc_0", "content": "too slow",
         "is_error": True,
     }  # fmt: skip
-    assert made.losses == (turns.THINKING,)
+    assert made.losses == (TRANSLATED, turns.THINKING)
     assert made.partial == ()
 
 
@@ -202,7 +205,7 @@ def test_arguments_that_do_not_parse_are_sent_raw_and_listed() -> None:
         dialect="openai",
     )
     assert made.body()["messages"][1]["content"][0]["input"] == {"_raw": "{id:"}
-    assert made.losses == (turns.RAW_ARGUMENTS,)
+    assert made.losses == (TRANSLATED, turns.RAW_ARGUMENTS)
 
 
 def test_a_tool_name_the_api_refuses_gets_an_alias_that_leads_back() -> None:
@@ -360,7 +363,7 @@ def test_system_texts_become_one_in_every_shape() -> None:
     )
     made = sent({"role": "developer", "content": "C"}, user("go"), dialect="openai", system=system)
     assert made.body()["system"] == "A\nB\n\nC"
-    assert made.losses == (convert.JOINED,)
+    assert set(made.losses) - {TRANSLATED} == {convert.JOINED}
 
 
 def test_a_system_message_in_mid_conversation_keeps_its_place() -> None:

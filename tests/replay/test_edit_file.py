@@ -17,6 +17,7 @@ from replay.edit.changes import (
     SetMessage,
     SetModel,
     SetObservation,
+    SetParameter,
     SetSystem,
     SetTool,
     SummariseBefore,
@@ -82,6 +83,15 @@ text = "big"
 [[change]]
 kind = "set_effort"
 text = "max"
+
+[[change]]
+kind = "set_parameter"
+target = "temperature"
+value = 0.2
+
+[[change]]
+kind = "set_parameter"
+target = "seed"
 '''
 
 CHANGES: tuple[Change, ...] = (
@@ -96,6 +106,8 @@ CHANGES: tuple[Change, ...] = (
     SummariseBefore(6, "So far."),
     SetModel("big"),
     SetEffort("max"),
+    SetParameter("temperature", 0.2),
+    SetParameter("seed"),
 )
 
 
@@ -107,7 +119,7 @@ def test_every_kind_has_a_word() -> None:
     assert set(KINDS) == {
         "set_system", "patch_system", "replace_text", "inject_constraint", "set_tool",
         "rename_tool", "remove_tool", "set_message", "insert_message", "set_observation",
-        "summarise_before", "set_model", "set_effort",
+        "summarise_before", "set_model", "set_effort", "set_parameter",
     }  # fmt: skip
 
 
@@ -153,6 +165,12 @@ def test_every_kind_has_a_word() -> None:
         ("kind = 'set_observation'\ntarget = 1\ncall = -1\ntext = 'x'", "call: must be 0 or more"),
         ("kind = 'summarise_before'\ntarget = -1\ntext = 'x'", "target: must be 0 or more"),
         ("kind = 'set_model'\ntext = ''", "text: is empty"),
+        (
+            "kind = 'set_parameter'\ntarget = 'model'",
+            'target: model is no setting; Try: kind = "set_model"'.replace("; Try", ". Try"),
+        ),
+        ("kind = 'set_parameter'\ntarget = 'Top P'", "target: 'Top P' is no name of a setting"),
+        ("kind = 'set_parameter'", "Object missing required field `target`"),
         ("kind = 'set_effort'\ntext = 'hihg'", "text: no effort 'hihg'; did you mean 'high'?"),
         ("kind = 'set_tool'\ntarget = 'a'\nschema = '{'", "Input data was truncated"),
     ],

@@ -22,13 +22,14 @@ from replay.edit.changes import (
     SetEffort,
     SetMessage,
     SetModel,
+    SetParameter,
     SetSystem,
     SetTool,
     describe,
 )
 from replay.edit.editor import Editor, apply, diff, diff_trace
 from replay.errors import BadEdit
-from replay.trace import Dialect, Json, Message, Request, Trace, extend
+from replay.trace import Dialect, Fidelity, Json, Level, Message, Request, Trace, extend
 from tests.messages_api import refusal, tool_use
 from tests.replay.edit_case import LOOK, SYSTEM, Event, recorded
 
@@ -417,7 +418,48 @@ def test_the_diff_of_one_request_shows_what_is_changed_in_it() -> None:
         (InsertMessage(2, "system", "x"), "system message inserted after message 2"),
         (SetModel("m"), "model set to m"),
         (SetEffort("low"), "effort set to low"),
+        (SetParameter("temperature", 0.2), "temperature set to 0.2"),
+        (SetParameter("stop", ["END"]), 'stop set to ["END"]'),
+        (SetParameter("seed"), "seed left out"),
     ],
 )
 def test_a_change_is_described_in_a_few_words(change: Change, words: str) -> None:
     assert describe(change) == words
+
+
+def test_a_setting_takes_the_place_of_every_word_for_it() -> None:
+    params = {"max_completion_tokens": 9, "temperature": 1, "stop_sequences": ["A"], "seed": 1}
+    request = Request(params=params)
+    changed = apply(
+        edit(
+            SetParameter("max_tokens", 50),
+            SetParameter("temperature", 0),
+            SetParameter("stop", "B"),
+            SetParameter("seed"),
+        ),
+        request,
+    )  # fmt: skip
+    assert changed.params == {"max_tokens": 50, "temperature": 0, "stop": "B"}
+    assert apply(edit(SetParameter("temperature", 1)), request) is request
+
+
+def test_what_a_person_types_sets_a_setting() -> None:
+    assert SetParameter.from_words("temperature = 0.2") == SetParameter("temperature", 0.2)
+    assert SetParameter.from_words('stop = ["A"]') == SetParameter("stop", ["A"])
+    for words in ("", "temperature", "a = 1\nb = 2", "temperature 0.2"):
+        with pytest.raises(BadEdit, match=r"Try: temperature = 0\.2"):
+            SetParameter.from_words(words)
+
+
+def test_a_setting_is_sent_where_the_model_takes_it_and_else_lowers_the_fidelity() -> None:
+    context = extend(None, [Message(dialect="openai", body={"role": "user", "content": "Hi"})])
+    changed = apply(edit(SetParameter("temperature", 0.3)), Request(context=context))
+    exact = Fidelity(level=Level.EXACT)
+    for model in ("openai:gpt-4o", "openai:llama3:8b", "openai-responses:gpt-4.1"):
+        sent = Converter(model).sent(changed)
+        assert (sent.body()["temperature"], sent.fidelity(exact)) == (0.3, exact)
+    assert Converter("llama3:8b").sent(changed).body()["temperature"] == 0.3
+    for model in ("openai:o3", "claude-opus-5-5", "bedrock:anthropic.claude-opus-5-5"):
+        sent = Converter(model).sent(changed)
+        assert "temperature" not in sent.body()
+        assert sent.fidelity(exact).reasons[-1] == "`temperature` not sent"

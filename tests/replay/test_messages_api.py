@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from replay.models import wire
+from replay.models import messages, wire
 from replay.models.demo import Demo
 from tests.messages_api import (
     BATCH_RESULTS,
@@ -177,7 +177,7 @@ def test_a_stream_carries_the_same_message_as_a_body(api: MessagesApi, sdk: Anth
     assert streamed.to_dict()["content"] == whole.to_dict()["content"]
     assert streamed.stop_reason == whole.stop_reason == "tool_use"
     assert streamed.usage.output_tokens == whole.usage.output_tokens
-    ours = wire.message(exchange(api, MESSAGES, {**BODY, "stream": True})[2])
+    ours = messages.message(exchange(api, MESSAGES, {**BODY, "stream": True})[2])
     plain = ask(api, BODY)[1]
     assert ours == {**plain, "usage": ours["usage"]}
     assert ours["usage"] == plain["usage"]
@@ -550,6 +550,7 @@ def met(sdk: Anthropic, streamed: bool) -> Any:
         ("stream closed", "RemoteProtocolError"),
         ("stream ends early", "ParsedMessage"),
         ("stream ends in arguments", "ParsedMessage"),
+        ("stream ends in an event", "RemoteProtocolError"),
     ],
 )
 def test_every_fault_reaches_the_sdk_as_it_was_measured(

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from replay.openai_streams import assembled_chat, assembled_response
 from replay.recorder import exchange
 from replay.recorder.exchange import (
     Api,
@@ -21,7 +22,6 @@ from replay.recorder.exchange import (
     events,
     unpacked,
 )
-from replay.recorder.openai import assembled_chat, assembled_response
 from replay.recorder.recording import About, Log
 from replay.store.handle import Store
 from replay.store.write import Writer

@@ -44,7 +44,7 @@ def _filled(kind: type[Change]) -> dict[str, Any]:
     """Values for all of a kind's fields, a lone surrogate in each that is a text."""
     known: dict[str, Any] = {
         "str": LONE, "str | None": LONE, "int": 0, "int | None": None, "bool | None": None,
-        "dict[str, Json] | None": {"description": LONE},
+        "dict[str, Json] | None": {"description": LONE}, "Json": LONE,
     }  # fmt: skip
     return {name: known[str(kind.__annotations__[name])] for name in kind.__struct_fields__}
 

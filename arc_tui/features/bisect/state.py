@@ -16,7 +16,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from arc_tui.experiments.models import ModelPool
+from arc_tui.experiments.models import ModelPool, servers_of
 from arc_tui.experiments.progress import ExperimentState, as_sentence
 from arc_tui.experiments.request import CostEstimate
 from arc_tui.features.bisect import view as views
@@ -32,7 +32,6 @@ from replay.bisection.hunks import applied, hunks
 from replay.edit.changes import Edit
 from replay.edit.editor import Editor
 from replay.errors import BadEdit
-from replay.models import protocol
 from replay.models.choose import default_name, label
 from replay.statistics import rate
 from replay.store import edits, read
@@ -254,7 +253,7 @@ class BisectCost(CostEstimate, frozen=True, eq=False, kw_only=True):
         return not self.estimate.settled
 
     def question(self) -> str:
-        where = protocol.address(protocol.server_url())
+        where = servers_of(self.models)
         return (
             f"{extent(self.estimate)}: {format.tokens(self.estimate.input_tokens)} input tokens"
             f" each, {_cost(self.estimate)}.\nServer: {where}. Responses are cached."

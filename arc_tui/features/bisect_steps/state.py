@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
-from arc_tui.experiments.models import ModelPool
+from arc_tui.experiments.models import ModelPool, servers_of
 from arc_tui.experiments.progress import ExperimentState, as_sentence
 from arc_tui.experiments.request import CostEstimate
 from arc_tui.features.bisect_steps import view as views
@@ -26,7 +26,6 @@ from replay.bisection.scan import Located
 from replay.errors import ArcError
 from replay.locked.estimate import Estimate, estimate
 from replay.locked.row import Models, fixed
-from replay.models import protocol
 from replay.models.choose import DEMO, label
 from replay.plan import plans
 from replay.statistics import Rate
@@ -86,7 +85,7 @@ class StepsCost(CostEstimate, frozen=True, eq=False, kw_only=True):
         return (
             f"At most {format.count(self.max_calls, 'call')} to {whom}; number and cost unknown"
             " before the runs.\n"
-            f"Server: {protocol.address(protocol.server_url())}. Responses are cached."
+            f"Server: {servers_of(self.models)}. Responses are cached."
         )
 
 

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from arc_tui.experiments.models import NOTHING_SPENT, Spending
+from arc_tui.experiments.models import NOTHING_SPENT, Spending, servers_of
 from arc_tui.experiments.progress import resting, spent_so_far
 from arc_tui.experiments.request import CostEstimate
 from arc_tui.ui import format
@@ -24,7 +24,6 @@ from replay.effects import By
 from replay.free.recorded_results import Rank, Stub
 from replay.free.result import FreeRun, Status
 from replay.locked.estimate import Estimate
-from replay.models import protocol
 from replay.trace import Effect, Level
 
 Mark: TypeAlias = Literal["same", "diverged", "unclear", "own"]
@@ -377,6 +376,6 @@ class FreeRunEstimate(CostEstimate, frozen=True, eq=False, kw_only=True):
             f" {format.number(self.max_calls)}. Replaying the recording from here takes"
             f" {format.count(found.calls, 'call')}, {format.tokens(found.input_tokens)} tokens in,"
             f" {format.tokens(found.output_tokens)} out: {money}.\n"
-            f"Server: {protocol.address(protocol.server_url())}. Responses are cached and never"
+            f"Server: {servers_of(self.models)}. Responses are cached and never"
             " paid for twice."
         )

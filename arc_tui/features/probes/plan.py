@@ -7,11 +7,10 @@ from typing import NamedTuple
 from arc_tui.experiments.models import ModelPool
 from arc_tui.experiments.request import ExperimentRequest
 from replay.errors import ModelRefused, NotFound, no_step
-from replay.locked.estimate import Estimate, estimate, total_estimate
+from replay.locked.estimate import Estimate, estimate, price_of, total_estimate
 from replay.locked.row import Models, Sampling, Schedule
 from replay.models.cached import Cached
 from replay.models.choose import default_name, label
-from replay.prices import price
 from replay.store import read
 from replay.store.handle import Store
 from replay.store.rows import trace_row
@@ -182,7 +181,7 @@ def _of_writing(trace: Trace, cut: int, model: Cached, like: str) -> Estimate:
         return Estimate(calls=0, stored=1, input_tokens=0, output_tokens=0, usd=0.0)
     size = sum(len(str(each)) for each in sent.conversation.messages()) // 4 + 1
     usage = Usage(input_tokens=size, output_tokens=len(like) // 4 + 1)
-    cost = price(usage, model.name)
+    cost = price_of(model, usage)
     return Estimate(
         calls=1,
         stored=0,

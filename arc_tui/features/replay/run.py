@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from typing import TypeAlias
 
 from msgspec import structs
 
 from arc_tui.experiments.edits import Draft, edit_of
 from arc_tui.experiments.locked_view import ReplayView, edit_diff, replay_rows
-from arc_tui.experiments.models import ModelPool
+from arc_tui.experiments.models import ModelPool, lacking_key, whole_names
 from arc_tui.experiments.progress import BETWEEN_VIEWS_S
 from arc_tui.experiments.request import CostEstimate, ReplayRequest, asked_models
 from replay.edit.changes import Edit
@@ -25,9 +25,7 @@ from replay.locked.row import AUTO, Models, Sampling
 from replay.locked.run import core, replay
 from replay.locked.tally import StepResult
 from replay.locked.verdict import summary
-from replay.models import protocol
 from replay.models.choose import default_name, label
-from replay.models.wire import is_keyless
 from replay.plan import Plan, plans
 from replay.store import edits, read
 from replay.store.handle import Store
@@ -60,7 +58,7 @@ class ReplayEstimate(CostEstimate, frozen=True, eq=False, kw_only=True):
     edit_refused: Reasons = ()
     sampling: Sampling = AUTO
     resample: bool = False
-    keyless: bool = False
+    keyless: str | None = None
 
 
 def estimate_draft(store: Store, draft: Draft, request: ReplayRequest) -> ReplayEstimate:
@@ -70,7 +68,7 @@ def estimate_draft(store: Store, draft: Draft, request: ReplayRequest) -> Replay
     """
     edit = draft.edit or _everywhere(draft)
     models = asked_models(request.model or draft.model, edit)
-    planned = _planned(draft, edit, models)
+    planned = _planned(draft, edit, whole_names(models))
     request = structs.replace(request, trace=draft.trace, edit=edit)
     return ReplayEstimate(
         models=models,
@@ -82,7 +80,7 @@ def estimate_draft(store: Store, draft: Draft, request: ReplayRequest) -> Replay
         edit_refused=_reasons(plan.edited_refusal for plan in planned),
         sampling=request.sampling,
         resample=request.resample,
-        keyless=is_keyless(protocol.server_url()),
+        keyless=lacking_key(models),
     )
 
 
@@ -92,7 +90,7 @@ def _everywhere(draft: Draft) -> Edit | None:
     return edit_of(draft, {target.label: f"{target.text}\n." for target in first}, "any")
 
 
-def _planned(draft: Draft, edit: Edit | None, models: tuple[str, ...]) -> list[Plan]:
+def _planned(draft: Draft, edit: Edit | None, models: Sequence[str]) -> list[Plan]:
     if not models or draft.source is None:
         return []
     return plans(draft.source, edit, models[0], None, edited_model=models[-1])

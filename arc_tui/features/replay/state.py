@@ -15,7 +15,6 @@ from arc_tui.ui import format
 from replay.budget import Limits
 from replay.locked.estimate import Estimate
 from replay.models.choose import label
-from replay.models.wire import KEY_HINT, NO_KEY
 
 CHANGED = "Results of the previous edit. ‹replay.run› replays the changed one."
 
@@ -130,7 +129,7 @@ def _extent(found: ReplayEstimate) -> str:
 def estimate_notices(found: ReplayEstimate) -> tuple[str, ...]:
     """That there is no key, and why the steps that drop out cannot be asked."""
     calls = found.calls is not None and found.calls.calls > 0
-    keyless = (f"{NO_KEY}: {KEY_HINT}",) if found.keyless and calls and not found.is_free else ()
+    keyless = (found.keyless,) if found.keyless and calls and not found.is_free else ()
     return keyless + tuple(
         f"{format.count(count, 'step')} cannot be replayed{whom}: {format.one_line(why)}"
         for whom, reasons in (("", found.refused), (" with the edit", found.edit_refused))

@@ -46,6 +46,7 @@ from replay.edit.changes import (
     InjectConstraint,
     SetEffort,
     SetModel,
+    SetParameter,
     describe,
 )
 from replay.edit.places import edit_problem
@@ -344,6 +345,11 @@ def kinds(step: int) -> dict[str, Kind]:
         f"constraint at step {step}": Kind("added there and in every later step", keep, here),
         "model": Kind("another model for the edited arm", "which model?", SetModel),
         "effort": Kind("reasoning effort of the model", "which effort?", SetEffort, EFFORTS),
+        "parameter": Kind(
+            "temperature, top_p, seed, a limit or another setting",
+            "which setting? temperature = 0.2",
+            SetParameter.from_words,
+        ),
     }
 
 
@@ -382,7 +388,11 @@ async def _made(app: App[None], kind: Kind) -> Change | None:
 
 
 def _without_other(changes: tuple[Change, ...], made: Change) -> tuple[Change, ...]:
-    """The changes that stay: one model and one effort are enough."""
+    """The changes that stay: one model, one effort and one value of a setting are enough."""
+    if isinstance(made, SetParameter):
+        return tuple(
+            each for each in changes if not isinstance(each, SetParameter) or each.name != made.name
+        )
     if not isinstance(made, (SetModel, SetEffort)):
         return changes
     return tuple(change for change in changes if type(change) is not type(made))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -14,6 +14,7 @@ from arc_tui.config import BadConfig, Config, config_file, read_config
 from arc_tui.places import author, data_folder, database
 from replay.errors import ModelRefused
 from replay.models import protocol
+from replay.models.servers import OPENAI_URL, openai_url, resolve
 
 Origin = Literal["default", "file", "environment", "session"]
 
@@ -101,6 +102,10 @@ def _in_file(
     for name, pattern in config.redact.patterns.items():
         means = "matches are masked"
         yield Setting(name=f"redact.patterns.{name}", value=pattern, origin="file", means=means)
+    for name in config.models:
+        target = resolve(name, config.models)
+        value = f"{target.model} at {target.address}"
+        yield Setting(name=f"models.{name}", value=value, origin="file", means="a model's server")
 
 
 def _text(value: object) -> str:
@@ -121,12 +126,15 @@ def _around() -> Iterator[Setting]:
         ("ARC_KILL", "", "a file; while it exists, no model is called"),
     ):
         yield _variable(variable, os.environ.get(variable), value, means)
-    named = _server() if os.environ.get(protocol.SERVER_VARIABLE) else None
-    yield _variable(
-        protocol.SERVER_VARIABLE, named, protocol.OFFICIAL, "address of the model server"
-    )
+    for variable, url, official, means in (
+        (protocol.SERVER_VARIABLE, protocol.server_url, protocol.OFFICIAL, "the model server"),
+        (protocol.OPENAI_VARIABLE, openai_url, OPENAI_URL, "a server with OpenAI's APIs"),
+    ):
+        named = _server(url) if os.environ.get(variable) else None
+        yield _variable(variable, named, official, f"address of {means}")
     for variable, means in (
         ("ANTHROPIC_API_KEY", "API key of the model server"),
+        ("OPENAI_API_KEY", "API key for models of OpenAI's APIs"),
         ("ARC_REDACT_KEY", "key for the placeholders of masked secrets"),
         ("ARC_DB_KEY", "the key of an encrypted database"),
         ("ARC_DB_KEY_FILE", "a file that contains ARC_DB_KEY"),
@@ -134,10 +142,10 @@ def _around() -> Iterator[Setting]:
         yield _variable(variable, SET if os.environ.get(variable) else None, NOT_SET, means)
 
 
-def _server() -> str:
+def _server(url: Callable[[], str]) -> str:
     """The address without the password that may stand in it, or why it is none."""
     try:
-        return protocol.address(protocol.server_url())
+        return protocol.address(url())
     except ModelRefused as error:
         return error.message
 

@@ -1,0 +1,360 @@
+"""OpenAI's two APIs, as wires: how they are connected to, and how their answers are read.
+
+The bytes that are posted are ours, not the SDK's; it brings the connection, the key and the
+headers. An answer becomes a message of the Messages API, which is what everything above reads: its
+texts and refusals, calls with their arguments parsed, why it stopped, and its figures.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterable
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import msgspec
+
+from replay import digests
+from replay.errors import ModelRefused
+from replay.formats.common import count, listed, obj, word
+from replay.messages import content_text, parse_arguments
+from replay.models.protocol import is_local
+from replay.models.wire import (
+    STREAM_ABOVE,
+    BrokenStream,
+    Connection,
+    NoMessage,
+    Reply,
+    ServerFailed,
+    events,
+    output_limit,
+)
+from replay.openai_streams import assembled_chat, assembled_response
+
+Body = dict[str, Any]
+
+KEY_VARIABLE = "OPENAI_API_KEY"
+INSTALL = "Try: pip install 'arc-tui[openai]'"
+NOT_INSTALLED = "OpenAI's APIs need the package openai, which is not installed"
+
+
+class OpenAI(NamedTuple):
+    """As `wire.Wire`. `key_variable` names what the key is in."""
+
+    title: str
+    path: str
+    read: Callable[[Any], Body]
+    assemble: Callable[[Iterable[dict[str, Any]]], tuple[dict[str, Any] | None, Any, bool]]
+    beside: Body
+    streamed: Body
+    key_variable: str = KEY_VARIABLE
+
+    @property
+    def key_hint(self) -> str:
+        return f"Try: set {self.key_variable}, or OPENAI_BASE_URL to a local server"
+
+    @property
+    def other_kind(self) -> str:
+        return f"Try: set OPENAI_BASE_URL to a server with {self.title}"
+
+    def connect(self, base_url: str) -> Connection:
+        return connect(base_url, self)
+
+    def body_to_post(self, body: Body) -> Body:
+        long = self.streamed if output_limit(body) > STREAM_ABOVE else {}
+        return {**body, **self.beside, **long}
+
+    def message(self, body: bytes, *, streamed: bool) -> Body:
+        if not streamed:
+            return self.read(msgspec.json.decode(body))
+        found, error, whole = self.assemble(events(body))
+        if error:
+            said = obj(error)
+            kind = word(said.get("code")) or word(said.get("type")) or "error"
+            raise BrokenStream(word(said.get("message")) or str(error), kind)
+        if found is None or not whole:
+            raise BrokenStream("no final event")
+        return self.read(found)
+
+    def request_hint(self, said: str) -> str:
+        if "max_tokens" in said and "max_completion_tokens" in said:
+            return "the server takes `max_completion_tokens`; the recording has `max_tokens`"
+        if "response_format" in said or "json_schema" in said:
+            return "the server's models do not all take a schema for their answers"
+        return ""
+
+
+def connect(base_url: str, wire: OpenAI) -> Connection:
+    """A connection to a server, with the key that the environment names.
+
+    Raises ModelRefused where there is no key, which a server on this machine does not need, and
+    where the SDK is not installed.
+    """
+    key = require_key(base_url, wire)
+    import httpx2
+    import openai
+    from openai import AsyncOpenAI, AsyncStream
+
+    # What the package remarks would land in the middle of a screen.
+    logging.getLogger("openai").addHandler(logging.NullHandler())
+
+    class Client:
+        def __init__(self) -> None:
+            self._client = AsyncOpenAI(
+                api_key=key,
+                base_url=base_url,
+                max_retries=0,
+                # A proxy from the environment must not stand between this machine and itself.
+                http_client=httpx2.AsyncClient(trust_env=False) if is_local(base_url) else None,
+            )
+
+        async def send(
+            self, method: str, path: str, body: dict[str, Any] | None, timeout_s: float
+        ) -> Reply:
+            try:
+                if body is not None and body.get("stream"):
+                    return await self._streamed(path, body, timeout_s)
+                return await self._whole(method, path, body, timeout_s)
+            except openai.APIStatusError as error:
+                said = error.response
+                return Reply(status=said.status_code, headers=said.headers, body=said.content)
+            except openai.APITimeoutError:
+                return Reply(broken=f"no response within {timeout_s:g} s")
+            except (openai.APIConnectionError, httpx2.HTTPError) as error:
+                cause = error.__cause__ or error
+                unsent = isinstance(cause, (httpx2.ConnectError, httpx2.ConnectTimeout))
+                why = f" ({cause})" if str(cause) else ""
+                return Reply(broken=f"connection lost{why}", sent=not unsent)
+
+        async def _whole(
+            self, method: str, path: str, body: dict[str, Any] | None, timeout_s: float
+        ) -> Reply:
+            if method == "GET":
+                got = await self._client.get(
+                    path, cast_to=httpx2.Response, options={"timeout": timeout_s}
+                )
+            else:
+                got = await self._client.post(
+                    path,
+                    cast_to=httpx2.Response,
+                    content=digests.pack(body),
+                    options={"timeout": timeout_s},
+                )
+            return Reply(status=got.status_code, headers=got.headers, body=got.content)
+
+        async def _streamed(self, path: str, body: dict[str, Any], timeout_s: float) -> Reply:
+            stream: AsyncStream[object] = await self._client.post(
+                path,
+                cast_to=object,
+                content=digests.pack(body),
+                options={"timeout": timeout_s},
+                stream=True,
+                stream_cls=AsyncStream[object],
+            )
+            parts = stream.response
+            try:
+                raw = b"".join([part async for part in parts.aiter_bytes()])
+            finally:
+                await stream.close()
+            return Reply(status=parts.status_code, headers=parts.headers, body=raw)
+
+        async def close(self) -> None:
+            await self._client.close()
+
+    return Client()
+
+
+def require_key(base_url: str, wire: OpenAI) -> str:
+    """The key for a server; any text for one on this machine, which needs none.
+
+    Raises ModelRefused where there is none, and where the SDK is not installed. Imports nothing.
+    """
+    if find_spec("openai") is None:
+        raise ModelRefused(NOT_INSTALLED, INSTALL)
+    key = os.environ.get(wire.key_variable)
+    if not key and not is_local(base_url):
+        raise ModelRefused(f"no key for {wire.title}", wire.key_hint)
+    return key or "local"
+
+
+# --- Chat Completions
+
+_CHAT_STOPS = {
+    "stop": "end_turn",
+    "tool_calls": "tool_use",
+    "function_call": "tool_use",
+    "length": "max_tokens",
+    "content_filter": "refusal",
+}
+
+
+def chat_message(answer: Any) -> Body:
+    """The message in a chat completion. Raises NoMessage where it is none."""
+    if not isinstance(answer, dict) or not isinstance(answer.get("choices"), list):
+        raise NoMessage("no choices")
+    choice = obj(next(iter(answer["choices"]), None))
+    said, why = choice.get("message"), choice.get("finish_reason")
+    if not isinstance(said, dict):
+        raise NoMessage("no message")
+    if not isinstance(why, str):
+        raise NoMessage("no finish reason")
+    content: list[Body] = []
+    thought = word(said.get("reasoning_content")) or word(said.get("reasoning"))
+    if thought:
+        content.append({"type": "thinking", "thinking": thought})
+    refusal = word(said.get("refusal"))
+    text = content_text(said.get("content")) or refusal
+    if text:
+        content.append({"type": "text", "text": text})
+    calls = listed(said.get("tool_calls"))
+    if isinstance(said.get("function_call"), dict):
+        calls = [*calls, {"function": said["function_call"]}]
+    content += [_chat_call(obj(call), place) for place, call in enumerate(calls)]
+    stop = _CHAT_STOPS.get(why, why)
+    if refusal and not calls:
+        stop = "refusal"
+    elif calls and stop == "end_turn":  # some servers say so
+        stop = "tool_use"
+    return _messages_form(answer, content, stop, _chat_usage(obj(answer.get("usage"))))
+
+
+def _chat_call(call: Body, place: int) -> Body:
+    function, custom = call.get("function"), call.get("custom")
+    if isinstance(custom, dict):
+        given: Any = {"input": custom.get("input")}
+        name = custom.get("name")
+    else:
+        name = obj(function).get("name")
+        given = arguments(obj(function).get("arguments"))
+    if not isinstance(name, str):
+        raise NoMessage("a tool call without a name")
+    return {"type": "tool_use", "id": word(call.get("id")) or f"{place}", "name": name,
+            "input": given}  # fmt: skip
+
+
+def arguments(raw: Any) -> Body:
+    """The arguments of a call, as `_raw` where they do not parse to an object."""
+    parsed, text = parse_arguments(raw)
+    if isinstance(parsed, dict):
+        return parsed
+    return {"_raw": text if text is not None else parsed if parsed is not None else raw}
+
+
+def _chat_usage(usage: Body) -> Body:
+    return _usage(
+        count(usage.get("prompt_tokens")),
+        count(usage.get("completion_tokens")),
+        cached=count(obj(usage.get("prompt_tokens_details")).get("cached_tokens")),
+        reasoned=count(obj(usage.get("completion_tokens_details")).get("reasoning_tokens")),
+    )
+
+
+# --- Responses
+
+_INCOMPLETE = {"max_output_tokens": "max_tokens", "content_filter": "refusal"}
+
+
+def response_message(answer: Any) -> Body:
+    """The message in a response. Raises NoMessage where it is none, ServerFailed where the server
+    says that it failed."""
+    if not isinstance(answer, dict) or not isinstance(answer.get("output"), list):
+        raise NoMessage("no output")
+    status = answer.get("status")
+    if status == "failed":
+        error = obj(answer.get("error"))
+        raise ServerFailed(
+            word(error.get("message")) or "failed", word(error.get("code")) or "server_error"
+        )
+    if status not in {"completed", "incomplete"}:
+        raise NoMessage(f"its status is {status}")
+    content: list[Body] = []
+    refused = False
+    for item in map(obj, answer["output"]):
+        match item.get("type"):
+            case "message":
+                parts = [obj(part) for part in listed(item.get("content"))]
+                refused = refused or any(part.get("type") == "refusal" for part in parts)
+                text = content_text(parts)
+                content += [{"type": "text", "text": text}] if text else []
+            case "reasoning":
+                thoughts = [*listed(item.get("summary")), *listed(item.get("content"))]
+                text = "\n".join(str(obj(each).get("text") or "") for each in thoughts).strip()
+                content += [{"type": "thinking", "thinking": text}] if text else []
+            case "function_call":
+                content.append(_item_call(item, arguments(item.get("arguments"))))
+            case "custom_tool_call":
+                content.append(_item_call(item, {"input": item.get("input")}))
+            case _:  # what the provider ran itself; nothing that does is offered
+                pass
+    calls = any(block["type"] == "tool_use" for block in content)
+    if status == "incomplete":
+        why = word(obj(answer.get("incomplete_details")).get("reason")) or "max_output_tokens"
+        stop = _INCOMPLETE.get(why, why)
+    else:
+        stop = "tool_use" if calls else "refusal" if refused else "end_turn"
+    return _messages_form(answer, content, stop, _response_usage(obj(answer.get("usage"))))
+
+
+def _item_call(item: Body, given: Body) -> Body:
+    if not isinstance(item.get("name"), str):
+        raise NoMessage("a tool call without a name")
+    name = word(item.get("call_id")) or word(item.get("id")) or ""
+    return {"type": "tool_use", "id": name, "name": item["name"], "input": given}
+
+
+def _response_usage(usage: Body) -> Body:
+    return _usage(
+        count(usage.get("input_tokens")),
+        count(usage.get("output_tokens")),
+        cached=count(obj(usage.get("input_tokens_details")).get("cached_tokens")),
+        reasoned=count(obj(usage.get("output_tokens_details")).get("reasoning_tokens")),
+    )
+
+
+# --- both
+
+
+def _usage(
+    asked: int | None, said: int | None, *, cached: int | None, reasoned: int | None
+) -> Body:
+    """Figures in the words of the Messages API, where input leaves out what the cache gave."""
+    found: Body = {} if said is None else {"output_tokens": said}
+    if asked is not None:
+        read = min(cached or 0, asked)
+        found["input_tokens"] = asked - read
+        found |= {"cache_read_input_tokens": read} if read else {}
+    if reasoned:
+        found["output_tokens_details"] = {"thinking_tokens": reasoned}
+    return found
+
+
+def _messages_form(answer: Body, content: list[Body], stop: str, usage: Body) -> Body:
+    return {
+        "id": word(answer.get("id")) or "",
+        "type": "message",
+        "role": "assistant",
+        "model": word(answer.get("model")) or "",
+        "content": content,
+        "stop_reason": stop,
+        "usage": usage,
+    }
+
+
+CHAT = OpenAI(
+    title="the Chat Completions API",
+    path="/chat/completions",
+    read=chat_message,
+    assemble=assembled_chat,
+    beside={},
+    streamed={"stream": True, "stream_options": {"include_usage": True}},
+)
+
+RESPONSES = OpenAI(
+    title="the Responses API",
+    path="/responses",
+    read=response_message,
+    assemble=assembled_response,
+    beside={"store": False},
+    streamed={"stream": True},
+)

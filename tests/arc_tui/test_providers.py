@@ -1,0 +1,282 @@
+"""Every command that asks a model, with models behind OpenAI's two APIs; their keys, their package,
+their sections of the settings."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from arc_tui.app import ArcApp
+from arc_tui.config import BadConfig, read_config
+from arc_tui.features.replay.screen import ReplayScreen
+from replay.doctor.assumptions import OPENAI_ASSUMPTIONS
+from replay.store.handle import Store
+from replay.trace import Message, Request
+from taxonomy.judgements.schema import open_ledger
+from tests.arc_tui.test_unfinished import COMMANDS, ended
+from tests.messages_api import Body
+from tests.openai_servers import Call, OpenaiApi, Said, said
+from tests.replay.live_case import MODEL, clean_environment
+from tests.replay.locked_case import TOOLS, spans, stored
+from tests.screen import rows, settle
+
+CHAT, RESPONSES = "openai:gpt-4o", "openai-responses:gpt-5"
+LIMIT = ("--live", "--max-calls", "200")
+NOWHERE = "http://arc.invalid:9/v1"
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    clean_environment(monkeypatch, tmp_path)
+    monkeypatch.setenv("ARC_CONFIG_DIR", str(tmp_path / "settings"))
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def openai_api(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenaiApi]:
+    with OpenaiApi(answer) as running:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{running.base_url}/v1")
+        yield running
+
+
+def answer(body: Body) -> Said:
+    """A score where a form is asked for, else a call of the first tool, else a text."""
+    form = body.get("response_format") or (body.get("text") or {}).get("format")
+    if form is not None:
+        return said('{"score": 1, "cites": [], "rationale": "ok"}')
+    tools = body.get("tools") or []
+    if not tools or len(body.get("messages") or body["input"]) > 6:
+        return said("Done.")
+    name = tools[0].get("function", tools[0])["name"]
+    return said("", Call(name=name, arguments="{}"))
+
+
+@pytest.mark.pilot
+@pytest.mark.parametrize("model", [CHAT, RESPONSES], ids=["chat", "responses"])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_asks_models_of_openais_apis(
+    db: Path, openai_api: OpenaiApi, capsys: pytest.CaptureFixture[str], command: str, model: str
+) -> None:
+    words = [model if each == MODEL else each for each in COMMANDS[command]]
+    ended(db, *words, "--model", model, *LIMIT)
+    shown = "".join(capsys.readouterr())
+    assert openai_api.answered, shown
+    assert openai_api.asked == len(openai_api.answered), "nothing was refused"
+    before = openai_api.asked
+    ended(db, *words, "--model", model, "--json")
+    assert openai_api.asked == before
+
+
+def recorded_run(db: Path, model: str = "gpt-4o") -> str:
+    head = Message(dialect="openai", body={"role": "system", "content": "You help."})
+    with open_ledger(db) as store:
+        return stored(store, spans(asking=Request(model=model, system=head, tools=TOOLS),
+                                   model=model)).id  # fmt: skip
+
+
+def test_the_model_that_made_the_run_is_asked_unless_another_is_named(
+    tmp_path: Path, openai_api: OpenaiApi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    db = tmp_path / "arc.db"
+    recorded_run(db)
+    assert ended(db, "replay", "last", *LIMIT, "--json") == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert openai_api.answered
+    assert shown["model"] in {"gpt-4o", CHAT}
+
+
+def test_a_missing_key_is_one_sentence_before_anything_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", NOWHERE)
+    db = tmp_path / "arc.db"
+    recorded_run(db)
+    assert ended(db, "replay", "last", *LIMIT) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert [line.strip() for line in err.splitlines()] == [
+        "arc: no key for the Chat Completions API",
+        "Try: set OPENAI_API_KEY, or OPENAI_BASE_URL to a local server",
+    ]
+
+
+def test_a_missing_package_is_one_sentence_that_installs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real = importlib.util.find_spec
+    monkeypatch.setattr(
+        "replay.models.openai.find_spec", lambda name: None if name == "openai" else real(name)
+    )
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    db = tmp_path / "arc.db"
+    recorded_run(db)
+    assert ended(db, "replay", "last", *LIMIT) == 2
+    assert [line.strip() for line in capsys.readouterr().err.splitlines()] == [
+        "arc: OpenAI's APIs need the package openai, which is not installed",
+        "Try: pip install 'arc-tui[openai]'",
+    ]
+
+
+def test_the_provider_names_platforms_whose_settings_lack(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "CLOUD_ML_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    db = tmp_path / "arc.db"
+    recorded_run(db)
+    for model, lacks in (
+        ("bedrock:anthropic.claude-x", "AWS_REGION or AWS_DEFAULT_REGION is not set"),
+        ("vertex:claude-x", "CLOUD_ML_REGION is not set"),
+    ):
+        assert ended(db, "replay", "last", "--model", model, *LIMIT) == 2
+        assert lacks in capsys.readouterr().err.splitlines()[0]
+
+
+def test_a_batch_is_refused_in_a_sentence(
+    tmp_path: Path, openai_api: OpenaiApi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    db = tmp_path / "arc.db"
+    recorded_run(db)
+    ended(db, "replay", "last", "--schedule", "batch", *LIMIT)
+    assert "openai:gpt-4o does not accept batches" in "".join(capsys.readouterr())
+    assert not openai_api.answered
+
+
+# --- the settings
+
+
+def settings(tmp_path: Path, text: str) -> None:
+    folder = tmp_path / "settings"
+    folder.mkdir(exist_ok=True)
+    (folder / "config.toml").write_text(text)
+
+
+def test_a_model_of_the_settings_is_asked_by_its_name(
+    tmp_path: Path, openai_api: OpenaiApi, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    settings(
+        tmp_path,
+        f'[models.mine]\nmodel = "qwen3:8b"\nbase_url = "{openai_api.base_url}/v1"\n'
+        'key_env = "MY_KEY"\nprices = {input = 1.0, output = 2.0}\n',
+    )
+    monkeypatch.delenv("OPENAI_BASE_URL")
+    db = tmp_path / "arc.db"
+    recorded_run(db)
+    assert ended(db, "replay", "last", "--model", "mine", "--live", "--budget", "1") == 0
+    assert {each.model for each in openai_api.answered} == {"qwen3:8b"}
+    shown = "".join(capsys.readouterr())
+    assert "price unknown" not in shown
+    assert ended(db, "config") == 0
+    assert f"openai:qwen3:8b at {openai_api.base_url}/v1" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "said_"),
+    [
+        (
+            '[models.x]\nprovider = "opnai"',
+            "[models.x] provider: 'opnai' is none of anthropic, openai",
+        ),
+        (
+            '[models.x]\nbase_ur = "http://localhost"',
+            "unknown key 'models.x.base_ur', did you mean",
+        ),
+        ('[models.x]\nbase_url = "localhost:80"', "[models.x] base_url: not a server address"),
+        (
+            '[models.x]\nprovider = "vertex"\napi = "chat"',
+            "[models.x] api: only the provider openai",
+        ),
+        (
+            "[models.x.prices]\ninput = -1.0\noutput = 1.0",
+            "[models.x.prices]: a price is USD of a",
+        ),
+        ("[models.x.prices]\ninput = 1.0", "missing required field `output`"),
+        ('[models]\nx = "gpt-4o"', "Expected `object`, got `str`"),
+    ],
+)
+def test_a_mistake_in_the_settings_is_one_sentence(tmp_path: Path, text: str, said_: str) -> None:
+    settings(tmp_path, text)
+    with pytest.raises(BadConfig) as error:
+        read_config()
+    assert said_ in error.value.message
+
+
+# --- the app
+
+
+async def test_the_app_says_whose_key_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", NOWHERE)
+    db = tmp_path / "arc.db"
+    key = recorded_run(db)
+    app = ArcApp(db)
+    async with app.run_test(size=(120, 40)) as pilot:
+        app.push_screen(ReplayScreen(db, key, 0))
+        await settle(pilot)
+        assert any("no key for the Chat Completions API" in line for line in rows(app)[:4])
+
+
+def test_stored_answers_of_one_server_are_not_those_of_another(
+    tmp_path: Path, openai_api: OpenaiApi, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    db = tmp_path / "arc.db"
+    recorded_run(db)
+    assert ended(db, "replay", "last", *LIMIT) == 0
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:1/v1")
+    capsys.readouterr()
+    assert ended(db, "replay", "last") == 2
+    said_ = capsys.readouterr().err
+    assert f"a cached response of {openai_api.base_url}/v1 exists" in said_
+    assert "Try: set OPENAI_BASE_URL to it" in said_
+    with Store.open(db) as store:
+        places = store.db.execute("SELECT DISTINCT server FROM answer").fetchall()
+    assert places == [(f"{openai_api.base_url}/v1",)]
+
+
+# --- the check-up
+
+
+def checked(body: Body) -> Said:
+    """A model that does what a check-up takes for granted."""
+    choice = body.get("tool_choice")
+    if isinstance(choice, dict):
+        return said("", Call(name="read_gauge", arguments='{"gauge": "A"}'))
+    form = body.get("response_format") or (body.get("text") or {}).get("format")
+    return said('{"well": true}' if form is not None else "All is well.")
+
+
+@pytest.mark.parametrize("model", [CHAT, "openai:gpt-5", "openai-responses:gpt-4.1"])
+def test_a_check_up_tries_what_replay_assumes_of_openais_apis(
+    db: Path, openai_api: OpenaiApi, capsys: pytest.CaptureFixture[str], model: str
+) -> None:
+    openai_api.policy = checked
+    assert ended(db, "doctor", "--live", "--model", model, "--max-calls", "30", "--json") == 0
+    report = json.loads(capsys.readouterr().out)["report"]
+    outcomes = {each["id"]: each["outcome"] for each in report["results"]}
+    untried = {each.id for each in OPENAI_ASSUMPTIONS if each.untried is not None}
+    assert {name for name, outcome in outcomes.items() if outcome is None} == untried
+    assert {outcome for name, outcome in outcomes.items() if name not in untried} == {"holds"}
+    assert (report["model"], report["server"]) == (model, f"{openai_api.base_url}/v1")
+    assert ended(db, "doctor", "--markdown", "--model", model) == 0
+    assert "openai 3" in capsys.readouterr().out
+
+
+def test_a_check_up_says_what_does_not_hold(
+    db: Path, openai_api: OpenaiApi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    openai_api.policy = lambda _: said("Whatever.")
+    assert ended(db, "doctor", "--live", "--model", CHAT, "--max-calls", "30", "--json") == 1
+    results = json.loads(capsys.readouterr().out)["report"]["results"]
+    failed = {each["id"]: each["finding"] for each in results if each["outcome"] == "fails"}
+    assert failed == {
+        "forced_choice": "accepted, but the tool was not called",
+        "answer_form": "accepted, but the answer does not follow it",
+    }
