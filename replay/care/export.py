@@ -269,7 +269,7 @@ class Row(Line, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Row:
-        """The line of a row, by its columns; one that an earlier arc did not have has its default."""
+        """The line of a row, by its columns; one that is not given has its default."""
         names = {field.encode_name: field.name for field in structs.fields(cls)}
         return cls(
             **{

@@ -201,11 +201,11 @@ def stated_bands(claims: Iterable[tuple[Candidate, bool]]) -> tuple[Stated, ...]
 
 
 @cache
-def _fitted() -> Mapping[str, str]:
+def _source_by_trace() -> Mapping[str, str]:
     return {each: source for source, keys in FITTED.items() for each in keys.split()}
 
 
 def fitted_source(trace: str) -> str | None:
     """The source of labelled runs that a trace belongs to, where weights were fitted, or signs
     chosen, with its label in sight."""
-    return _fitted().get(trace[:ID_LENGTH])
+    return _source_by_trace().get(trace[:ID_LENGTH])

@@ -195,12 +195,12 @@ def measure_files(
         for other in files:
             if other.source != each.source and other.made_by == "people":
                 others[other.source] += other.runs
-        locate = partial(_located, held_out)
+        locate = partial(_locate, held_out)
         found.append(source_figures(each.name, each.made_by, each.runs, others, locate))
     return tuple(sorted(found, key=lambda each: each.exact.value if each.exact else math.inf))
 
 
-def _located(model: Model, run: SourceRun) -> Sequence[Candidate]:
+def _locate(model: Model, run: SourceRun) -> Sequence[Candidate]:
     return shown(run.signals, model)
 
 
@@ -215,7 +215,7 @@ def source_figures(
     wrong = [run for run in runs if run.erroneous]
     guessers = {
         OURS: [_steps(found[run.trace]) for run in broken],
-        MEANT: [_meant(found[run.trace]) for run in broken],
+        MEANT: [_candidates(found[run.trace]) for run in broken],
         **naive_guessers(broken, others),
     }
     trivial = [each for each in guessers if each not in (OURS, MEANT)]
@@ -233,7 +233,9 @@ def source_figures(
         hindsight=baselines([_run(run, ()) for run in broken]),
         exact=_difference(broken, guessers, trivial, 1),
         top_3=_difference(broken, guessers, trivial, TOP),
-        false_candidates=rate(sum(bool(_meant(found[run.trace])) for run in clean), len(clean)),
+        false_candidates=rate(
+            sum(bool(_candidates(found[run.trace])) for run in clean), len(clean)
+        ),
         named_error=rate(
             sum(bool(set(_steps(found[run.trace])[:1]) & run.erroneous) for run in wrong),
             len(wrong),
@@ -246,7 +248,7 @@ def _steps(candidates: Sequence[Candidate]) -> tuple[int, ...]:
     return tuple(each.step for each in candidates)
 
 
-def _meant(candidates: Sequence[Candidate]) -> tuple[int, ...]:
+def _candidates(candidates: Sequence[Candidate]) -> tuple[int, ...]:
     """The steps of candidates, none where the first is only a positional guess."""
     return () if not candidates or candidates[0].is_positional else _steps(candidates)
 

@@ -23,8 +23,8 @@ from msgspec import Struct
 
 from taxonomy.findings import FAILURE, Band, Candidate, Finding, Signal, StepScore
 from taxonomy.localiser.baselines import eligible
-from taxonomy.localiser.course import is_group
 from taxonomy.localiser.features import POINTERS, Model, StepSignal
+from taxonomy.localiser.run_structure import is_group
 from taxonomy.localiser.signals import step_signals, strongest
 from taxonomy.localiser.weights import MODEL
 from taxonomy.rules.rule import RuleContext

@@ -19,7 +19,6 @@ from taxonomy.evidence.claims import assumptions
 from taxonomy.evidence.reading import Reading
 from taxonomy.evidence.results import Reply, cut
 from taxonomy.findings import Finding, StepScore
-from taxonomy.localiser.course import Course, course_signals
 from taxonomy.localiser.facts import new_facts, new_texts
 from taxonomy.localiser.features import (
     ASSUMPTION,
@@ -35,6 +34,7 @@ from taxonomy.localiser.features import (
     StepSignal,
     spree,
 )
+from taxonomy.localiser.run_structure import RunStructure, structure_signals
 from taxonomy.rules import rule_of
 from taxonomy.rules.rule import RuleContext, statements
 from taxonomy.step_scores import FRESH, GROUNDED
@@ -97,7 +97,7 @@ def _signs(
     if case.index.knows_task:
         yield from _new_facts(case.reading)
     yield from (StepSignal(step, OBJECTION, phrase) for step, phrase in user_objections(case))
-    yield from course_signals(Course(case.reading))
+    yield from structure_signals(RunStructure(case.reading))
 
 
 def _findings(found: Sequence[Finding]) -> Iterator[StepSignal]:

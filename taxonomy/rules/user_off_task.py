@@ -49,7 +49,7 @@ def find(case: RuleContext) -> Iterator[Finding]:
     words = [(turn, heard) for turn, heard in _dialogue(case)]
     spoken = fold(" ".join(heard.text for _, heard in words if heard is not None))
     for match in _ISSUED.finditer(told):
-        named = None if fold(match[0]) in spoken else _named(told[: match.start()])
+        named = None if fold(match[0]) in spoken else _name_pattern(told[: match.start()])
         if named is None:
             continue
         asked = False
@@ -68,7 +68,7 @@ def instruction(case: RuleContext) -> str:
     return told if isinstance(told, str) else ""
 
 
-def _named(before: str) -> re.Pattern[str] | None:
+def _name_pattern(before: str) -> re.Pattern[str] | None:
     """How a run asks for a value, by the words that introduce it in the instruction."""
     if _HIMSELF.search(before):
         return re.compile(_NAMED.format(_USER), re.I)

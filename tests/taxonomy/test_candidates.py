@@ -25,8 +25,8 @@ from taxonomy.localiser.candidates import (
     ranking,
     shown,
 )
-from taxonomy.localiser.course import latencies_ns
 from taxonomy.localiser.features import FEATURES, FIRST_ERROR, FIRST_WRITE, Model, StepSignal
+from taxonomy.localiser.run_structure import latencies_ns
 from taxonomy.localiser.signals import strongest
 from taxonomy.localiser.weights import MODEL
 from tests.bench.fit_results import shipped_fit

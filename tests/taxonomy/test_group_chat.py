@@ -16,8 +16,8 @@ from taxonomy.diagnosis import diagnose
 from taxonomy.evidence.context_index import Index
 from taxonomy.evidence.reading import Reading
 from taxonomy.judgements.schema import open_ledger
-from taxonomy.localiser.course import Course
 from taxonomy.localiser.facts import new_facts
+from taxonomy.localiser.run_structure import RunStructure
 from tests.build import step, trace
 
 HISTORY = [
@@ -80,10 +80,10 @@ def test_the_person_who_asks_and_the_terminal_decide_nothing(chat: tuple[Path, T
 
 
 def test_who_only_routes_and_quotes_is_not_the_first_to_work(chat: tuple[Path, Trace]) -> None:
-    course = Course(Reading(chat[1]))
-    assert course.idle == {1, 2, 4, 5, 8}
-    assert course.work == (3, 7, 9)
-    assert {each.step for each in diagnose(chat[1]).candidates}.isdisjoint(course.idle)
+    structure = RunStructure(Reading(chat[1]))
+    assert structure.idle == {1, 2, 4, 5, 8}
+    assert structure.work == (3, 7, 9)
+    assert {each.step for each in diagnose(chat[1]).candidates}.isdisjoint(structure.idle)
 
 
 def test_others_are_overheard_people_heard_and_nobody_hears_themselves(

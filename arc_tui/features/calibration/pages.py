@@ -64,7 +64,7 @@ class Guesser(NamedTuple):
 
 def break_page(figures: Calibration, width: int) -> list[Line]:
     """The page, or what would make one."""
-    confidence = list(_stated(figures)) if figures.decisive else []
+    confidence = list(_accuracy_lines(figures)) if figures.decisive else []
     if figures.findings.bins:
         confidence += [*([BLANK] if confidence else []), *reliability("finding", figures.findings)]
     if not figures.decisive:
@@ -72,7 +72,7 @@ def break_page(figures: Calibration, width: int) -> list[Line]:
     return side_by_side(list(_localisation(figures, width)), confidence, width)
 
 
-def _stated(figures: Calibration) -> Iterator[Line]:
+def _accuracy_lines(figures: Calibration) -> Iterator[Line]:
     """A line a band of stated accuracy: what was right."""
     yield title("first candidates: stated and right")
     for each in figures.stated:

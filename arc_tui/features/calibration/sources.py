@@ -77,14 +77,14 @@ COLUMNS = ("exact", "±1", "±3", "±5", "top 3", "abstained")
 
 def _where(each: SourceFigures, *, is_last: bool) -> Table:
     return Table(
-        title=f"{_titled(each)}: {format.count(each.runs, 'run')} with a decisive step",
+        title=f"{_title(each)}: {format.count(each.runs, 'run')} with a decisive step",
         columns=("", *COLUMNS),
         rows=tuple(source_rows(each)),
         notes=(HELD_OUT, ALL_SHOWN, HINDSIGHT) if is_last else (),
     )
 
 
-def _titled(each: SourceFigures) -> str:
+def _title(each: SourceFigures) -> str:
     return each.name if each.made_by == "people" else f"{each.name} (a rule's labels)"
 
 
@@ -106,7 +106,7 @@ def _cells(hits: Hits, cell: Callable[[Rate], str]) -> tuple[str, ...]:
 
 def _gains(sources: Sequence[SourceFigures]) -> Table:
     rows = (
-        (_titled(each), str(each.runs), *_gain(each.exact), *_gain(each.top_3)) for each in sources
+        (_title(each), str(each.runs), *_gain(each.exact), *_gain(each.top_3)) for each in sources
     )
     return Table(
         title="gain over the best naive baseline of each source",
@@ -125,7 +125,7 @@ def _gain(found: Difference | None) -> tuple[str, str]:
 
 def _silence(sources: Sequence[SourceFigures]) -> Table:
     rows = (
-        (_titled(each), counted(each.false_candidates), counted(each.named_error))
+        (_title(each), counted(each.false_candidates), counted(each.named_error))
         for each in sources
     )
     return Table(
@@ -141,7 +141,7 @@ def _silence(sources: Sequence[SourceFigures]) -> Table:
 
 
 def _bands(sources: Sequence[SourceFigures]) -> Table:
-    rows = tuple((_titled(each), *stated_cells(band)) for each in sources for band in each.stated)
+    rows = tuple((_title(each), *stated_cells(band)) for each in sources for band in each.stated)
     return Table(
         title="stated accuracy of first candidates",
         columns=("source", *STATED),

@@ -65,11 +65,11 @@ def localisation_table(figures: Calibration) -> Table:
         title=f"break point: {format.count(figures.decisive, 'run')} with a decisive step",
         columns=("", *HITS, "abstained"),
         rows=tuple(rows),
-        notes=(*_fitted(figures), IN_HINDSIGHT, ALL_RUNS),
+        notes=(*_fit_notes(figures), IN_HINDSIGHT, ALL_RUNS),
     )
 
 
-def _fitted(figures: Calibration) -> Iterator[str]:
+def _fit_notes(figures: Calibration) -> Iterator[str]:
     """That candidates were not measured on runs that they were made with."""
     if figures.fitted:
         runs = format.count(figures.fitted, "run")

@@ -48,7 +48,7 @@ def why_page(trace: TraceView, step: StepView) -> Document:
         tuple(_candidate(trace, step, shown)),
         tuple(_published_rule(trace.diagnosis, step)),
     ]
-    certain = tuple(_known(trace, step))
+    certain = tuple(_known_items(trace, step))
     parts = [
         (*against[0], *certain),
         *against[1:],
@@ -176,7 +176,7 @@ FEW = 3
 """So many facts of other steps are shown before they are folded."""
 
 
-def _known(trace: TraceView, step: StepView) -> Iterator[Item]:
+def _known_items(trace: TraceView, step: StepView) -> Iterator[Item]:
     """What is known for certain of the run as a whole, and of its other steps."""
     whole = [fact for fact in trace.known if fact.step is None]
     others = [fact for fact in trace.known if fact.step not in (None, step.row.step)]

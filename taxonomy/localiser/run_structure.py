@@ -1,4 +1,4 @@
-"""The course of a run: who only coordinates, where work begins, what changes and answers.
+"""The structure of a run: who only coordinates, where work begins, what changes and answers.
 
 These are signs of where a run decides something. They say nothing of whether it decided wrongly:
 a step that only they point at is a positional guess. All of them are read from structure, never
@@ -52,8 +52,8 @@ _GROWTH_STRENGTH = 0.5
 _SPIKE_STRENGTH = 0.25
 
 
-class Course:
-    """One reading, and what its course shows. Built once a run."""
+class RunStructure:
+    """One reading, and what its structure shows. Built once a run."""
 
     def __init__(self, reading: Reading) -> None:
         self.reading = reading
@@ -64,10 +64,10 @@ class Course:
     @property
     def asks(self) -> bool:
         """Is it an answer that counts: was a question asked, and nothing changed?"""
-        return not self.writes and _QUESTION.search(self._asked) is not None
+        return not self.writes and _QUESTION.search(self._request_text) is not None
 
     @cached_property
-    def _asked(self) -> str:
+    def _request_text(self) -> str:
         """What the run was asked, "" where that is not recorded."""
         header = self.reading.trace.header
         return plain_text("\n".join((header.task or "", header.title or "", *self._first_words)))
@@ -150,7 +150,7 @@ class Course:
         it, or nobody states it in one place, or no answer counts."""
         if self.answer is None or not self.asks:
             return None
-        asked = self._asked
+        asked = self._request_text
         given = plain_text(self.answer[0])
         if len(given) <= _SHORT:
             wanted = [given] if given and not stands_in(asked, given) else []
@@ -253,34 +253,34 @@ def stands_in(text: str, words: str) -> bool:
 # --- signs
 
 
-def course_signals(course: Course) -> Iterator[StepSignal]:
+def structure_signals(structure: RunStructure) -> Iterator[StepSignal]:
     """Where the run begins to work, commits itself, changes and answers.
 
     Where nearly every step acts, to be the first of them says little.
     """
-    reading, choices = course.reading, course.choices
-    for step in sorted(course.idle):
+    reading, choices = structure.reading, structure.choices
+    for step in sorted(structure.idle):
         yield StepSignal(step, COORDINATES, "only plans, routes or closes")
-    if course.is_group and course.work:
-        yield StepSignal(course.work[0], FIRST_WORK, "the first to do something for the task")
+    if structure.is_group and structure.work:
+        yield StepSignal(structure.work[0], FIRST_WORK, "the first to do something for the task")
     yield from _first_action(reading)
-    if course.writes:
-        step = course.writes[0]
-        rare = 1 - (len(course.writes) - 1) / len(choices) if choices else 0.0
+    if structure.writes:
+        step = structure.writes[0]
+        rare = 1 - (len(structure.writes) - 1) / len(choices) if choices else 0.0
         yield StepSignal(step, FIRST_WRITE, f"{_writer(reading, step)} is the first write", rare)
     changed = [act for act in reading.acts if mutates(act.span) and act.reply.failed is False]
     if changed:
         phrase = f"{changed[-1].name} is the last known write"
         yield StepSignal(changed[-1].step, LAST_CHANCE, phrase)
-    if course.is_thin and course.answer is not None:
-        given, at = course.answer
-        step = at if course.origin is None else course.origin
+    if structure.is_thin and structure.answer is not None:
+        given, at = structure.answer
+        step = at if structure.origin is None else structure.origin
         phrase = f"no result holds the final answer “{cut(' '.join(given.split()), 40)}”"
         yield StepSignal(step, THIN, phrase)
-    if course.asks and not course.is_group:
-        for place, step in enumerate(course.work):
+    if structure.asks and not structure.is_group:
+        for place, step in enumerate(structure.work):
             if place:
-                share = place / (len(course.work) - 1)
+                share = place / (len(structure.work) - 1)
                 yield StepSignal(step, LATE, "late in a run that answers a question", share)
     yield from _leaps(reading)
 

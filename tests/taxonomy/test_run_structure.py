@@ -1,11 +1,10 @@
-"""The course of a run: who only coordinates, where the answer comes from, what points where."""
+"""The structure of a run: who only coordinates, where the answer comes from, what points where."""
 
 from __future__ import annotations
 
 import pytest
 
 from taxonomy.evidence.reading import Reading
-from taxonomy.localiser.course import Course, course_signals, marked_answer
 from taxonomy.localiser.features import (
     COORDINATES,
     FIRST_WORK,
@@ -13,15 +12,16 @@ from taxonomy.localiser.features import (
     LATE,
     THIN,
 )
+from taxonomy.localiser.run_structure import RunStructure, marked_answer, structure_signals
 from tests.build import Part, call, step, trace
 
 
-def course(parts: list[Part], task: str = "How high is the tower in metres?") -> Course:
-    return Course(Reading(trace(parts, task=task)))
+def structure_of(parts: list[Part], task: str = "How high is the tower in metres?") -> RunStructure:
+    return RunStructure(Reading(trace(parts, task=task)))
 
 
-def signs(made: Course, feature: str) -> dict[int, float | None]:
-    return {each.step: each.strength for each in course_signals(made) if each.feature == feature}
+def signs(made: RunStructure, feature: str) -> dict[int, float | None]:
+    return {each.step: each.strength for each in structure_signals(made) if each.feature == feature}
 
 
 class TestAnswer:
@@ -49,7 +49,7 @@ class TestAnswer:
         assert marked_answer(turn) == answer
 
     def test_it_comes_from_the_step_that_states_it_first(self) -> None:
-        made = course(self.SEARCHED)
+        made = structure_of(self.SEARCHED)
         assert made.origin == 1
         assert list(signs(made, LATE)) == [1, 2, 3]
 
@@ -58,25 +58,25 @@ class TestAnswer:
             step(call("python", "330.2", code="print(h * 0.3048)")),
             "The final answer is 330.2",
         ]
-        assert course(parts).origin == 0
+        assert structure_of(parts).origin == 0
 
     def test_an_answer_that_the_task_holds_has_no_origin(self) -> None:
         parts: list[Part] = ["<answer>Paris</answer>"]
-        assert course(parts, task="Which is larger, Paris or Lyon?").origin is None
+        assert structure_of(parts, task="Which is larger, Paris or Lyon?").origin is None
 
     def test_it_is_thin_where_nothing_shown_holds_it(self) -> None:
-        assert list(signs(course([*self.SEARCHED[:2], "<answer>330</answer>"]), THIN)) == [1]
+        assert list(signs(structure_of([*self.SEARCHED[:2], "<answer>330</answer>"]), THIN)) == [1]
         held: list[Part] = [self.SEARCHED[0], "<answer>324 metres</answer>"]
-        assert signs(course(held), THIN) == {}
+        assert signs(structure_of(held), THIN) == {}
 
     def test_where_nothing_was_asked_nothing_is_answered(self) -> None:
         parts: list[Part] = [step(call("look", "ok", at=1)), "It is done."]
-        made = course(parts, task="Tidy the folder.")
+        made = structure_of(parts, task="Tidy the folder.")
         assert (made.origin, signs(made, THIN), signs(made, LATE)) == (None, {}, {})
 
     def test_a_step_that_still_calls_tools_gives_no_answer(self) -> None:
         parts: list[Part] = [step("I look.", call("search", "x", q="a")), step("")]
-        assert course(parts).answer is None
+        assert structure_of(parts).answer is None
 
 
 class TestWho:
@@ -92,7 +92,7 @@ class TestWho:
         return [step(words, agent=name) for name, words in said]
 
     def test_who_leads_the_others_and_never_acts_coordinates(self) -> None:
-        made = course(self.chat())
+        made = structure_of(self.chat())
         assert made.idle == {0, 2, 4}
         assert list(signs(made, FIRST_WORK)) == [1]
         assert list(signs(made, COORDINATES)) == [0, 2, 4]
@@ -100,7 +100,7 @@ class TestWho:
     def test_a_leader_that_acts_is_one_of_them(self) -> None:
         parts = self.chat()
         parts[2] = step("```python\nprint(1)\n```", agent="chief")
-        assert course(parts).idle == frozenset()
+        assert structure_of(parts).idle == frozenset()
 
     def test_who_quotes_the_whole_task_passes_it_on(self) -> None:
         task = "How high is the tower that was built in Paris in 1889?"
@@ -108,16 +108,16 @@ class TestWho:
             step(f"General task: {task} Be careful.", agent="expert"),
             step("It is 330 metres high.", agent="critic"),
         ]
-        assert course(parts, task=task).work == (1,)
+        assert structure_of(parts, task=task).work == (1,)
 
     def test_a_plan_in_a_thread_that_works_by_calls_is_no_work(self) -> None:
         parts: list[Part] = ["First I list facts.", step(call("search", "x", q="a")), "It is 324."]
-        assert course(parts).work == (1, 2)
+        assert structure_of(parts).work == (1, 2)
 
 
 def test_the_first_of_many_writes_says_less() -> None:
     write = step(call("write_file", "ok", path="a.txt"))
     look = step(call("look", "ok", at=1))
-    few, many = course([look, write, look, look]), course([look, write, write, write])
+    few, many = structure_of([look, write, look, look]), structure_of([look, write, write, write])
     assert signs(few, FIRST_WRITE) == {1: 1.0}
     assert signs(many, FIRST_WRITE) == {1: 0.5}
