@@ -87,7 +87,7 @@ def test_two_answers_that_name_one_run_are_the_verdict(
     result = live(db, "refund/0", "refund/1")
     assert result.return_value == 0
     assert api.asked == 2
-    assert "B is better, in both orders" in result.stdout
+    assert "run B is better, in both orders" in result.stdout
     assert "A first: B is better: 1 and 0 values are invented." in result.stdout
     assert "B first: B is better: 0 and 1 values are invented." in result.stdout
     shown = [quoted(prompt(body)) for body in judge.seen]

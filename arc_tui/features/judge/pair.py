@@ -209,8 +209,8 @@ def _view(
 # --- in words
 
 VERDICTS: dict[Verdict, str] = {
-    "A": "A is better, in both orders",
-    "B": "B is better, in both orders",
+    "A": "run A is better, in both orders",
+    "B": "run B is better, in both orders",
     "equal": "equal, in both orders",
     "inconclusive": "inconclusive: the verdict changes with the order (position bias)",
     "not evaluated": "not evaluated",
