@@ -50,9 +50,10 @@ def run(name: str, steps: set[int], failure: FailureClass, attribution: Attribut
 
 READ = (
     run("cancel-async-tasks", {2, 5}, OTHER, HARNESS,
-        "a stray `>` opens nearly every argument, the written program's first line too"),
+        "a stray `>` opens nearly every argument, the written program's first line too",
+        "first"),  # the write that the failing checks name comes first: an effect
     run("db-wal-recovery", {1}, OTHER, HARNESS, "`: ` before every command makes it a no-op"),
-    run("fix-git", {1}, OTHER, HARNESS, "the commands arrive as a lone colon or a brace"),
+    run("fix-git", {1}, OTHER, HARNESS, "the commands arrive as a lone colon or a brace", "first"),
     run("git-leak-recovery", {2, 8}, OTHER, HARNESS,
         "leaked serving text in the commands; the answer file is written full of it"),
     run("log-summary-date-ranges", {7}, GAVE_UP, HARNESS,
@@ -66,8 +67,7 @@ READ = (
     run("sanitize-git-repo", {3}, GAVE_UP, AGENT,
         "found the keys, changed nothing and ended without a word"),
     run("claude_code_c4__grid-pattern", {2, 3}, OTHER, AGENT,
-        "takes the one example for a diagonal flip, verifies on that example alone", "class",
-        "first"),
+        "takes the one example for a diagonal flip, verifies on that example alone", "class"),
     run("claude_code_c4__openssl", {14}, OTHER, AGENT,
         "writes the details anew in a layout of its own", "class"),
     run("claude_code_coder__crack", {8, 30, 36, 37}, LOOP, AGENT,
