@@ -20,6 +20,7 @@ from arc_tui.features.probes.plan import ProbeRequest
 from arc_tui.features.probes.run import offered
 from arc_tui.features.trace.command import brief_text, print_step, print_trace, step_in_full
 from arc_tui.ui.document import NAMED
+from arc_tui.views.evidence import candidate_kind
 from arc_tui.views.step import StepView
 from arc_tui.views.trace import TraceView, build_diagnose, build_trace
 from replay.store.handle import Store
@@ -110,7 +111,10 @@ def test_candidates_stand_in_one_order_everywhere_and_the_likeliest_is_opened(
     ordered: Counter[str] = Counter()
     for view in views(store, part):
         assert view.diagnosis is not None
-        weights = [candidate.weight for candidate in view.diagnosis.candidates]
+        found = view.diagnosis.candidates
+        guessed = [each for each in found if candidate_kind(each) in ("rule", "guess")]
+        assert found[len(found) - len(guessed) :] == tuple(guessed), "what is known stands first"
+        weights = [each.weight for each in guessed]
         assert weights == sorted(weights, reverse=True), view.run.path
         assert view.opens_at == view.run.why_step == view.marked[0], view.run.path
         broke = build_diagnose(store, view.run.trace)
