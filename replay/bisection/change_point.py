@@ -149,7 +149,7 @@ def _rates(tally: Tally) -> list[Rates]:
 def expected(tally: Tally, boundary: int | None, version: int) -> float:
     """How likely a sample of the version is bad, by what its side of the boundary showed."""
     at = len(tally) if boundary is None else boundary
-    side = slice(0, at) if version < at else slice(at, None)
+    side = slice(at) if version < at else slice(at, None)
     return _rate(sum(tally.bad[side]), sum(tally.n[side]))
 
 
@@ -273,8 +273,9 @@ class Counts:
     def worse(self) -> bool:
         """Are the versions after the likeliest change the worse ones?"""
         boundary = min(self.named())
-        before, after = self._side(range(boundary)), self._side(range(boundary, self.last + 1))
-        return after[0] * before[1] > before[0] * after[1]
+        before, every = self._side(range(boundary)), self._side(self.versions)
+        # all are worse than those before just where those after are
+        return every[0] * before[1] > before[0] * every[1]
 
     def _side(self, versions: Iterable[int]) -> tuple[float, float]:
         """(bad, n) of these versions together."""

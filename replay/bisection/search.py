@@ -144,7 +144,7 @@ def others(tally: Tally, boundary: int | None, mute: Collection[int] = ()) -> Ot
         if end == first + 1 and ratio > MISFIT:
             misfits.add(judged[first])
     apart = [0.0] * len(tally)
-    for version, share in zip(judged, accumulate(changes), strict=False):
+    for version, share in zip(judged, accumulate(changes[:-1]), strict=True):
         apart[version] = share / ratios if ratios else 0.0
         if apart[version] > SUSPECT:
             misfits.add(version)

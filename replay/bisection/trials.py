@@ -25,7 +25,7 @@ from replay.action import Act, Action
 from replay.bisection.rounds import Outcome, SampleRequest
 from replay.compare.rules import PLAIN, Rules
 from replay.edit.changes import Edit
-from replay.errors import BadEdit, ModelRefused, NotFound, OfflineMiss, RequestRefused, no_step
+from replay.errors import BadEdit, ModelRefused, OfflineMiss, RequestRefused, no_step
 from replay.free.recorded_results import BARE, Terms
 from replay.free.result import FreeRun
 from replay.free.run import FreeRunner, recorded_actions, run_all
@@ -332,12 +332,10 @@ class Rollouts:
             ahead = recorded_actions(self._trace, version.edit, self.model.name, version.start)
         except BadEdit as error:
             raise BadEdit(f"{version.name}: {error.message}", error.hint) from error
-        if not ahead:
-            raise NotFound("step", str(version.start))
-        if ahead[0].refusal is not None:
-            where = f"cannot replay step {ahead[0].step.index}"
-            raise NotReplayable(f"{version.name}: {where}: {ahead[0].refusal}")
         first = ahead[0]
+        if first.refusal is not None:
+            where = f"cannot replay step {first.step.index}"
+            raise NotReplayable(f"{version.name}: {where}: {first.refusal}")
         self.fidelity = self.fidelity or first.edited.sent.fidelity(first.step.ask.fidelity)
         self.versions.append(version)
         return len(self.versions) - 1
@@ -365,7 +363,7 @@ class Rollouts:
         Raises OfflineMiss naming the step, ModelRefused where the model declines altogether; then
         none of them is judged, and what was answered is stored.
         """
-        return [each.bad for each in self._made(wishes, list(map(self._begun, wishes)))]
+        return [each.bad for each in self._made([(wish, self._begun(wish)) for wish in wishes])]
 
     def rollouts(self, edit: Edit | None, start: int | None, k: int) -> list[Rollout]:
         """The first k runs from a step on (None: the first of the thread), judged.
@@ -374,7 +372,7 @@ class Rollouts:
         declines altogether (a limit, no key).
         """
         wishes = [SampleRequest(0, sample) for sample in range(k)]
-        return self._made(wishes, [self._going(edit, start, sample) for sample in range(k)])
+        return self._made([(wish, self._going(edit, start, wish.sample)) for wish in wishes])
 
     def _begun(self, wish: SampleRequest) -> FreeRunner:
         version = self.versions[wish.version]
@@ -395,13 +393,14 @@ class Rollouts:
             rules=self._rules,
         )
 
-    def _made(self, wishes: Sequence[SampleRequest], runs: Sequence[FreeRunner]) -> list[Rollout]:
+    def _made(self, begun: Sequence[tuple[SampleRequest, FreeRunner]]) -> list[Rollout]:
         """The runs at their ends, side by side until then, judged in the order of the wishes."""
+        runs = [run for _, run in begun]
         run_all(runs, self.model)
         for each in runs:
             if each.made.stop is not None and each.made.stop.passing:
                 raise ModelRefused(each.made.stop.sentence)
-        made = [self._judged(wish, each.made) for wish, each in zip(wishes, runs, strict=True)]
+        made = [self._judged(wish, run.made) for wish, run in begun]
         self.given += made
         return made
 

@@ -257,7 +257,6 @@ class Lane:
         again = len(self._rows) > 1 or sampling.levels[-1] > 1
         self.marked = self._in_turn and again
         self._wanted: list[Missing] = []
-        self._under_way = 0
 
     @property
     def _open(self) -> list[Row]:

@@ -71,7 +71,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
     `basis` says what `sentence` rests on, `notices` what stands against it.
     """
 
-    sentence: str
+    sentence: str = ""
     model: str
     samples: int
     control: Match
@@ -135,7 +135,6 @@ def summary(
         (row.fidelity for row in replayed), key=lambda each: each.level.rank, default=None
     )
     facts = Verdict(
-        sentence="",
         model=label(rows[0].model) if rows else "",
         samples=samples,
         control=_match(row.control for row in replayed),

@@ -106,8 +106,8 @@ def cap(case: RuleContext, last: Turn) -> tuple[str, Evidence] | None:
         if span is not None and span.error and _CAPS.search(span.error):
             words = cut(span.error, 60)
             return f"stopped: {words}", _evidence_of(words, span.id, "error")
-    ended_by = _ended_by(case)
-    if _CAPS.search(ended_by):
+    ended_by = (case.trace.header.reference or {}).get("ended_by")
+    if isinstance(ended_by, str) and _CAPS.search(ended_by) and not _CHECKS.match(ended_by):
         return f"stopped: {cut(ended_by, 60)}", _evidence_of(cut(ended_by), None, "trial record")
     stop = last.ask.response.stop
     if stop in _STOPS:
@@ -120,13 +120,6 @@ def cap(case: RuleContext, last: Turn) -> tuple[str, Evidence] | None:
 def _last_model_call(last: Turn) -> ModelCall | None:
     """The last call of a model; None where a terminal spoke, whose errors are those of the code."""
     return None if last.observer else last.ask
-
-
-def _ended_by(case: RuleContext) -> str:
-    """The exception that ended the trial, where its record lies beside the run; "" for a check's
-    own."""
-    told = (case.trace.header.reference or {}).get("ended_by")
-    return told if isinstance(told, str) and not _CHECKS.match(told) else ""
 
 
 def _words(value: Json) -> str:

@@ -354,6 +354,8 @@ class TestSearch:
         asked = rounds(16, lambda wish: wish.version >= 5, Settings(at_once=1))
         reasons = list(dict.fromkeys(each.why for each in asked))
         assert reasons == ["ends", "tells most", "fresh", "far from it"]
+        found = run(16, lambda wish: wish.version >= 5, Settings(at_once=1))
+        assert found.rounds == len(asked)
 
     @pytest.mark.parametrize("rounds", [1, 3, 9, 11])
     def test_whoever_may_ask_no_more_is_told_what_is_known(self, rounds: int) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from replay.bisection.course import spelled
 from replay.bisection.hunks import (
     Culprits,
+    Hunk,
     HunkSampleRequest,
     applied,
     expected_for_hunks,
@@ -58,6 +59,10 @@ class TestTexts:
         assert len(parts) == 2
         assert applied(old, parts, {1}) == "a\nb\nc\nD\nE\n"
 
+    def test_a_line_that_stands_everywhere_parts_a_long_text_no_worse(self) -> None:
+        old, new = ["same"] * 250, [*["same"] * 125, "new", *["same"] * 125]
+        assert hunks(text(old), text(new)) == (Hunk(at=125, old=(), new=("new\n",)),)
+
     @pytest.mark.parametrize(
         ("chosen", "said"),
         [
@@ -83,6 +88,12 @@ class TestSearch:
     def test_two_that_need_each_other_are_named_together(self) -> None:
         found, _ = run(6, lambda wish: {1, 4} <= wish.chosen)
         assert (found.hunks, found.enough) == ((1, 4), True)
+        assert [(set(part.base), part.order) for part in found.parts] == [
+            (set(), (0, 1, 2, 3, 4, 5)),
+            (set(), (4,)),
+            ({4}, (0, 1, 2, 3)),
+            (set(), (1, 4)),
+        ]
 
     def test_a_sample_of_a_text_is_never_counted_twice(self) -> None:
         def bad(wish: HunkSampleRequest) -> bool:
@@ -119,6 +130,10 @@ def test_what_a_search_of_versions_will_want_is_the_same_on_every_machine(
     versions: int, at_once: int, wanted: int
 ) -> None:
     assert expected_for_versions(versions, Settings(at_once=at_once)) == wanted
+
+
+def test_what_a_search_of_very_many_versions_will_want_is_tried_on_two_places() -> None:
+    assert expected_for_versions(256, Settings(check=False, confidence=0.8)) == 68
 
 
 @pytest.mark.parametrize(("many", "wanted"), [(1, 10), (2, 26), (4, 43), (6, 59)])

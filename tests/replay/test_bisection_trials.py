@@ -13,7 +13,7 @@ from replay.bisection.hunks import Chosen, Culprits, hunks
 from replay.bisection.rounds import Found, SampleRequest, Seen, Settings
 from replay.bisection.trials import NotReplayable, Reaches, Rollouts, Trials, Version, as_one
 from replay.edit.changes import Edit, ReplaceText, SetSystem
-from replay.errors import BadEdit, ModelRefused, OfflineMiss, RequestRefused
+from replay.errors import BadEdit, ModelRefused, NotFound, OfflineMiss, RequestRefused
 from replay.free.recorded_results import Terms
 from replay.locked.row import RANGE
 from replay.models.cached import Cached
@@ -131,6 +131,14 @@ class TestTrials:
             (True, None),
         ]
 
+    def test_samples_that_cannot_be_judged_are_counted_as_the_search_goes_on(
+        self, store: Store
+    ) -> None:
+        trials = Trials(stored(store), Unsure(), tiny(store), versions(1, 3))
+        _, rounds = ended(bisect(trials, 3, Settings(at_once=1)))
+        known = Seen(bad=3, n=3, censored=0)
+        assert rounds[1].seen == (Seen(bad=0, n=0, censored=3), known, known)
+
     def test_what_stored_answers_do_is_had_without_asking(self, store: Store) -> None:
         kept, model = stored(store), Tiny()
         first = Trials(kept, LOOKS, tiny(store, model), versions(1, 2))
@@ -244,6 +252,10 @@ class TestRollouts:
         whole = as_one(self.run(), rollout.run)
         assert [call.tool for call in whole.calls] == ["get_balance"]
         assert whole.text == "Done."
+
+    def test_a_step_that_is_not_there_is_named(self, store: Store) -> None:
+        with pytest.raises(NotFound, match="99"):
+            self.rollouts(store, "text~Done", start=99)
 
     def test_a_limit_is_no_word_about_the_run(self, store: Store) -> None:
         model = Cached(store, "tiny", Counting(0))

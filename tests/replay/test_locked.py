@@ -138,7 +138,9 @@ def test_an_edit_that_changes_nothing_asks_nothing_more_and_says_so(store: Store
     assert model.asked == 5
     assert [row.control[0].key for row in rows] == [row.control[0].key for row in control]
     assert [row.edited[0].key for row in rows] == [row.control[0].key for row in control]
-    assert "No request changed." in summary(rows).sentence
+    assert summary(rows).sentence == (
+        "Control matches 5 of 5 steps. No request changed. 1 sample: not conclusive."
+    )
 
 
 def test_an_edit_of_a_tool_reaches_the_model(store: Store) -> None:
@@ -524,8 +526,10 @@ def test_the_recorded_action_may_still_be_there(store: Store) -> None:
     other = Edit(name="x", changes=(SetSystem("You refund orders. Be brief."),))
     verdict = summary(run(store, stored(store), other), BREAK)
     assert verdict.at_break == "present"
-    assert "The edit does not diverge; not fixed: recorded action at step 1 repeated" in (
-        verdict.sentence
+    assert verdict.sentence == (
+        "Control matches 5 of 5 steps. The edit does not diverge;"
+        " not fixed: recorded action at step 1 repeated in 1/1 edited, 1/1 control."
+        " 1 sample: not conclusive. Outcome not evaluated."
     )
 
 

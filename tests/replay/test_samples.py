@@ -11,9 +11,9 @@ from replay.action import Action
 from replay.edit.changes import Edit, SetMessage, SetModel, SetSystem
 from replay.errors import OfflineMiss, RequestRefused
 from replay.locked.row import AUTO, LOOK, RANGE, Models, Sampling, fixed
-from replay.locked.run import replay
+from replay.locked.run import Lane, replay
 from replay.locked.tally import StepResult
-from replay.locked.verdict import Collateral, summary
+from replay.locked.verdict import Collateral, basis, summary
 from replay.models.cached import Cached
 from replay.store.handle import Store
 from replay.trace import Trace
@@ -109,6 +109,16 @@ def test_samples_of_a_range_carry_its_number(store: Store) -> None:
 # --- in which order
 
 
+def test_a_sample_that_is_in_is_not_wanted_again(store: Store) -> None:
+    model = tiny(store)
+    lane = Lane(stored(store), EDIT, Models.one(model), sampling=Sampling(schedule="fast"))
+    first = lane.wave()
+    assert {each.place for each in first} == {0, 1, 2}
+    for each in first:
+        list(lane.take(each, model.answer(*each.ask)))
+    assert {each.place for each in lane.wave()} == {3, 4, 5, 6, 7}
+
+
 class Watched(Tiny):
     """The tiny model; `order` holds the number of turns of each request as it came."""
 
@@ -184,6 +194,27 @@ def test_three_samples_of_a_flip_may_be_chance(store: Store) -> None:
     assert verdict.at_break == "absent"
 
 
+def test_where_the_arms_differ_only_after_the_divergence_nothing_before_it_is_claimed(
+    store: Store,
+) -> None:
+    rows = run(stored(store), EDIT, tiny(store), fixed(3))
+    facts = structs.replace(summary(rows, BREAK), effects=(3,))
+    assert (facts.edited_diverges, facts.dimmed) == (1, (2, 3, 4))
+    assert basis(facts, rows)[0] == (
+        "no significant divergence up to step 1; after divergence, not counted: step 3"
+        " (3 samples per arm, Fisher's exact test, Holm over 5 steps)"
+    )
+
+
+def test_the_same_words_cut_short_and_whole_are_two_answers(store: Store) -> None:
+    class Shortened(Tiny):
+        def complete(self, body: Body, sample: int) -> Body:
+            return message(text("It is done."), stop="end_turn" if sample else "max_tokens")
+
+    (row,) = run_with(stored(store), None, tiny(store, Shortened()), fixed(2), steps={0})
+    assert [each.action.cut is None for each in row.control] == [False, True]
+
+
 def test_noise_that_both_arms_have_is_no_effect(store: Store) -> None:
     harmless = Edit(name="brief", changes=(SetSystem("You refund orders. Be brief."),))
     verdict = summary(run(stored(store), harmless, tiny(store, Moody(3)), AUTO), BREAK)
@@ -203,12 +234,15 @@ def test_another_model_is_held_against_its_own_first_answer(store: Store) -> Non
             return message(tool_use("get_order", order_id=77))
 
     trace = stored(store, spans(model="openai/gpt-4o"))
-    verdict = summary(run(trace, EDIT, tiny(store, Other())), BREAK)
+    rows = run(trace, EDIT, tiny(store, Other()))
+    verdict = summary(rows, BREAK)
     assert verdict.rebased
     assert verdict.at_break == "absent in control"
     assert verdict.effects != ()
     assert "from control's first sample" in verdict.sentence
     assert verdict.noise.value == 0.0
+    assert verdict.noise.n == sum(len(row.control) - 1 for row in rows), "the first is the measure"
+    assert verdict.basis[1].startswith("noise floor against control's first sample 0 % (")
 
 
 def test_an_edit_that_only_the_edited_arm_cannot_ask_costs_that_arm(store: Store) -> None:
@@ -221,6 +255,7 @@ def test_an_edit_that_only_the_edited_arm_cannot_ask_costs_that_arm(store: Store
     rows = run(stored(store), EDIT, tiny(store, Strict()))
     assert {row.edited_refused for row in rows} == {"prompt is too long"}
     assert all(row.control and not row.edited and row.refused is None for row in rows)
+    assert "Outcome" not in summary(rows).sentence
     assert summary(rows).notices == (
         "step 0 not replayed with the edit: prompt is too long (and 4 more steps)",
     )
@@ -274,6 +309,7 @@ def test_a_detector_sees_the_failure_in_actions_that_were_never_recorded(store: 
     assert verdict.at_break_test.counts == (8, 8, 0, 8)
     assert "failure (refunds, by the test) in 0/8 edited" in verdict.sentence
     assert [len(rows[step].control) for step in range(5)] == [3, 8, 3, 3, 3]
+    assert [rows[step].detector for step in range(5)] == [None, Shows.name, None, None, None]
 
 
 def test_the_failure_may_stay_in_another_shape(store: Store) -> None:

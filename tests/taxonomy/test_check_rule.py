@@ -143,8 +143,9 @@ class TestACheckThatWantsTheUnsaid:
     def test_an_answer_need_not_stand_in_the_question(self) -> None:
         assert not of_check(checked("collected 1 item\nE   assert '42' == '41'\n1 failed"))
 
-    def test_a_run_that_gave_up_has_not_earned_the_excuse(self) -> None:
-        parts = [step("I look.", call("Bash", error("denied"), command="ls")), step("")]
+    @pytest.mark.parametrize("end", ["", "I cannot solve this task with the tools here."])
+    def test_a_run_that_gave_up_has_not_earned_the_excuse(self, end: str) -> None:
+        parts = [step("I look.", call("Bash", error("denied"), command="ls")), step(end)]
         assert not of_check(checked(REPORT.format("total.csv"), parts=parts))
 
     def test_the_one_test_of_several_that_is_named_for_it_is_a_hint(self) -> None:

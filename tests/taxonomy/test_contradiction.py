@@ -104,7 +104,9 @@ def test_the_time_may_be_told_by_the_user_or_by_a_clock() -> None:
     claim = "It was made within the last 24 hours."
     by_clock = trace([clock, step(booking), claim])
     assert not list(contradiction.find(RuleContext(by_user)))  # "2 hours ago" is no window
-    assert list(contradiction.find(RuleContext(by_clock)))
+    (finding,) = contradiction.find(RuleContext(by_clock))
+    clocked = finding.evidence[2]
+    assert (clocked.role, clocked.text, clocked.step) == ("stated", "2024-05-15T15:00:00Z", 0)
 
 
 @needs_shared

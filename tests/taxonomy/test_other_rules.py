@@ -38,6 +38,10 @@ class TestLimits:
         assert [each.role for each in finding.evidence] == ["called", "stated"]
         assert finding.evidence[1].text == self.PROMPT
 
+    def test_a_limit_is_quoted_without_the_mark_of_its_list(self) -> None:
+        (limit,) = stated_in("- XL bookings can use at most one certificate.")
+        assert limit.words == "XL bookings can use at most one certificate."
+
     def test_as_many_as_are_allowed_are_none(self) -> None:
         made = self.booking("certificate_1234", "gift_card_1111", "gift_card_2222")
         assert not by_rule(made, limits.NAME)
@@ -134,6 +138,7 @@ class TestArithmetic:
         [
             ("2 + 2 = 5", "4"),
             ("3 × 250 = 800", "750"),
+            ("3 x 250 = 800", "750"),
             ("12 * 3 - 4 = 30", "32"),
             ("20 - 2 * 3 + 1 = 10", "15"),
             ("10 / 4 = 3.5", "2.5"),
@@ -275,6 +280,16 @@ class TestHints:
                 "tool definitions",
             ),
         ]
+
+    def test_a_long_description_of_the_offered_tool_is_cut(self) -> None:
+        told = f"How many of a product are in stock{', also there' * 12}."
+        made = trace(
+            [step(call("get_product", {"listed": True}, number="K1")), "Yes, it is."],
+            task="Is keyboard K1 in stock?",
+            tools=(self.TOOLS[0], tool("check_stock", told, number={})),
+        )
+        (finding,) = by_rule(made, better_tool.NAME)
+        assert finding.evidence[1].text == f"{f'check_stock: {told}'[:159]}…"
 
     def test_a_word_that_many_tools_share_tells_little(self) -> None:
         pages = [tool(f"get_stock_{name}", "A page.") for name in ("first", "next", "last")]

@@ -12,9 +12,10 @@ from replay import steps
 from replay.trace import Json, Stop, ToolCall, Trace
 from taxonomy.classes import Attribution, FailureClass
 from taxonomy.findings import Finding
-from taxonomy.rules.loop import loops
-from taxonomy.rules.rule import RuleContext
-from tests.build import NOTHING, Gives, Part, call, error, heard, step, tool, trace
+from taxonomy.rules import malformed
+from taxonomy.rules.loop import Loop, loops
+from taxonomy.rules.rule import RuleContext, same_reply
+from tests.build import NOTHING, Called, Gives, Part, call, error, heard, step, tool, trace
 from tests.taxonomy.rule_case import findings
 
 Status = Literal["passed", "failed", "unknown"]
@@ -271,6 +272,12 @@ class TestLoop:
         finding = one(made, FailureClass.LOOP)
         assert (finding.step, finding.why[:28]) == (2, "repeats the same message 3×:")
 
+    def test_of_a_round_and_a_later_speech_the_round_is_named(self) -> None:
+        first, second, third = (f"On the {name}: {name * 20}." for name in ("roof", "boat", "hall"))
+        made = trace([first, second] * 3 + [third] * 3)
+        finding = one(made, FailureClass.LOOP)
+        assert (finding.step, finding.span) == (2, "step-2")
+
     @pytest.mark.parametrize(("speakers", "looped"), [(3, True), (4, False)])
     def test_a_round_of_more_than_three_speakers_is_a_meeting(
         self, speakers: int, looped: bool
@@ -285,7 +292,21 @@ class TestLoop:
             "To go on I need the manifest that was promised to me, and so I wait " + "for it" * 5
         )
         parts: list[Part] = [part for _ in range(3) for part in (speech, heard("go on"))]
-        assert one(trace(parts), FailureClass.LOOP).step == 1
+        finding = one(trace(parts), FailureClass.LOOP)
+        assert (finding.step, finding.span) == (1, "step-1")
+
+    def test_other_refusals_between_do_not_hide_that_a_call_is_refused_again(self) -> None:
+        others = [step(call(f"look_{at}", error(f"no page {at}"))) for at in range(50)]
+        again = self.same(1)
+        made = trace([*again, *others[:25], *again, *others[25:], *again])
+        assert [each.steps for each in loops_of(made)] == [(26, 52)]
+
+    def test_an_answer_that_was_not_recorded_is_not_the_same_as_an_empty_one(self) -> None:
+        made = trace([step(call("book", reply, seat="14C")) for reply in ("", NOTHING, "")])
+        first, unknown, last = RuleContext(made).reading.acts
+        assert same_reply(first, last)
+        assert not same_reply(first, unknown)
+        assert not same_reply(unknown, last)
 
 
 class TestBadArgs:
@@ -354,6 +375,28 @@ class TestBadArgs:
             ]
         )
         assert not found(made, FailureClass.BAD_ARGS)
+
+    @pytest.mark.parametrize(
+        "later",
+        [
+            call("python", error("KeyError: 'pvlib'"), code="ingest('pvlib')"),
+            call("python", "ok", code="print('pvlib')"),
+        ],
+        ids=["failed", "another function"],
+    )
+    def test_a_function_stays_called_wrongly_until_a_program_calls_it_and_works(
+        self, later: Called
+    ) -> None:
+        wrong = error("TypeError: ingest() got an unexpected keyword argument 'commit'")
+        made = trace(
+            [step(call("python", wrong, code="ingest('pvlib', commit='c78b50')")), step(later)]
+        )
+        assert one(made, FailureClass.BAD_ARGS).step == 0
+
+    def test_a_long_refusal_is_cut_in_the_phrase(self) -> None:
+        told = "ValidationError: seat: field required, and so is the row of the seat in the cabin"
+        made = trace([step(call("book", error(told), deck=1)), "Oh."])
+        assert one(made, FailureClass.BAD_ARGS).why == f"{f'book: {told}'[:79]}…"
 
     def test_a_schema_that_is_not_valid_gives_no_verdict(self) -> None:
         broken = tool("book", seat={"type": "nonsense"})
@@ -494,6 +537,17 @@ class TestHallucinatedState:
             ],
             task="Where is W77?",
         )
+        assert not found(made, FailureClass.HALLUCINATED_STATE)
+
+    @pytest.mark.parametrize(
+        "said", ["Good news: your parcel is delivered.", "W77 and W78: both are delivered."]
+    )
+    def test_a_status_of_nothing_named_or_of_several_is_held_against_none(self, said: str) -> None:
+        looks = [
+            step(call("get_order", {"order_id": name, "status": "pending"}, order_id=name))
+            for name in ("W77", "W78")
+        ]
+        made = trace([*looks, said], task="Where are W77 and W78?")
         assert not found(made, FailureClass.HALLUCINATED_STATE)
 
     def test_a_failed_call_shows_no_status(self) -> None:
@@ -737,6 +791,8 @@ class TestOther:
     def test_a_call_left_in_the_text_unparsed(self) -> None:
         made = trace(['I go on.\nfunction<｜tool▁sep｜>Write\n{"path": "a"}'])
         assert one(made, FailureClass.OTHER).attribution is Attribution.ENVIRONMENT
+        (alone,) = malformed.find(RuleContext(made))
+        assert alone.attribution is Attribution.ENVIRONMENT
 
     @pytest.mark.parametrize(
         "extra",
@@ -837,9 +893,21 @@ class TestOther:
         alone = findings(trace([self.WORK, "I cannot solve this with the tools here."]))
         assert [each.attribution for each in alone] == [None]
 
-    def test_a_run_that_ended_itself_hit_no_cap(self) -> None:
-        made = trace([step("Done.", stop="end")], extra={"result_subtype": "success"})
+    @pytest.mark.parametrize("extra", [{}, {"tool_names": ["Bash"]}])
+    def test_a_run_that_ended_itself_hit_no_cap(self, extra: dict[str, Json]) -> None:
+        told = {**extra, "result_subtype": "success"}
+        assert not found(trace([step("Done.", stop="end")], extra=told), FailureClass.OTHER)
+
+    def test_the_check_s_own_exception_ended_no_run(self) -> None:
+        reference = {"ended_by": "VerifierTimeoutError"}
+        made = trace(["Done."], header={"reference": reference})
         assert not found(made, FailureClass.OTHER)
+
+
+def loops_of(made: Trace) -> list[Loop]:
+    """The loops of its only thread."""
+    reading = RuleContext(made).reading
+    return loops(reading, reading.main)
 
 
 def failing(made: Trace, id: str, error: str) -> Trace:
