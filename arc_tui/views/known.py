@@ -103,7 +103,7 @@ def _differences(gold: GoldComparison) -> Iterator[KnownLine]:
         yield KnownLine(
             kind="gold",
             step=each.step,
-            subject=f"{each.tool}{', failed' if failed else ''}" if wrong else "",
+            subject=format.one_line(f"{each.tool}{', failed' if failed else ''}") if wrong else "",
             fact=fact if wrong or each.kind == "answer" else format.cut(fact, SHOWN),
             details=tuple(_details(each)),
         )
@@ -140,7 +140,11 @@ def check_lines(checks: CheckReport) -> tuple[KnownLine, ...]:
     lines = list(_check_summary(checks))
     if checks.red_edit is not None:
         lines.append(
-            KnownLine(kind="check", step=checks.red_edit.step, fact=checks.red_edit.phrase)
+            KnownLine(
+                kind="check",
+                step=checks.red_edit.step,
+                fact=format.one_line(checks.red_edit.phrase),
+            )
         )
     for _, group in groupby(checks.failed, key=_cause):
         alike = list(group)

@@ -8,16 +8,23 @@ from typing import Any
 from arc_tui.features.compare.run import build_compare
 from arc_tui.features.trace.command import brief_text
 from arc_tui.features.trace.pages import why_page
-from arc_tui.views.known import NAMED, KnownLine, check_lines
+from arc_tui.views.known import NAMED, KnownLine, check_lines, gold_lines
 from arc_tui.views.step import build_step
 from arc_tui.views.trace import build_diagnose, build_trace
 from replay.trace import Header, Outcome
 from taxonomy.diagnosis import diagnose
-from taxonomy.findings import CheckReport, FailedCheck
+from taxonomy.findings import (
+    CheckReport,
+    FailedCheck,
+    GoldComparison,
+    GoldDifference,
+    RedEdit,
+)
 from taxonomy.judgements.schema import open_ledger
 from tests.arc_tui.sample import put
 from tests.arc_tui.test_gold import texts
 from tests.build import Part, call, step, trace
+from tests.faults import hostile
 
 RED = (Path(__file__).parents[1] / "taxonomy/check_output/pytest.txt").read_text()
 WROTE = call("Write", "ok", file_path="/w/orders.py", content="def total(lines):\n    return 22\n")
@@ -89,3 +96,15 @@ def test_nothing_is_said_where_no_check_is_known() -> None:
     assert check_lines(one) == (
         KnownLine(kind="check", fact="a failed", details=(("read in", "grader output"),)),
     )
+
+
+def test_a_line_holds_nothing_of_a_run_that_a_terminal_obeys() -> None:
+    bad = hostile.PLANTED
+    edit = RedEdit(step=1, span="s", path=bad, tool=bad, check=bad, green=0, red=2)
+    wrong = GoldDifference(kind="wrong argument", tool=bad, step=1)
+    gold = GoldComparison(differences=(wrong,), failed=(wrong,))
+    lines = (*check_lines(CheckReport(red_edit=edit)), *gold_lines(gold))
+    assert {each.kind for each in lines} == {"check", "gold"}
+    for each in lines:
+        assert not hostile.obeyed(each.line), ascii(each.line)
+        assert "\n" not in each.line

@@ -187,9 +187,8 @@ class ProbeRows(StyledWidget):
         for offer in self.state.listed.offers:
             yield self._line(offer, width)
             if self._each > 1:
-                words = Text(
-                    f"{' ' * INDENT}{offer.why_not or offer.change}", self.style_of("quiet")
-                )
+                about = format.one_line(offer.why_not or offer.change)
+                words = Text(f"{' ' * INDENT}{about}", self.style_of("quiet"))
                 words.truncate(width, overflow="ellipsis")
                 yield words
 

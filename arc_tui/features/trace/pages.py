@@ -367,7 +367,12 @@ def offer_blocks(probes: WhyProbes) -> Iterator[Item]:
         command = (*offer.command, *named) if offer.command else ()
         yield HintBlock(text=f"{between(offer)}?", label=label, aside=aside, indent=INDENT,
                     command=command)  # fmt: skip
-        yield Block(text=offer.why_not or offer.change, label=" ", indent=INDENT, style="quiet")
+        yield Block(
+            text=format.plain(offer.why_not or offer.change),
+            label=" ",
+            indent=INDENT,
+            style="quiet",
+        )
 
 
 def score_blocks(step: StepView, shown: Collection[str] = ()) -> Iterator[Item]:
