@@ -65,7 +65,7 @@ READ = (
     run("qemu-startup", {1}, OTHER, HARNESS, "both commands after the first empty; no test ran"),
     run("regex-log", set(), OTHER, CHECK, "no test ran: its runner could not be fetched"),
     run("sanitize-git-repo", {3}, GAVE_UP, AGENT,
-        "found the keys, changed nothing and ended without a word"),
+        "found the keys, changed nothing and ended without a word", "first"),
     run("claude_code_c4__grid-pattern", {2, 3}, OTHER, AGENT,
         "takes the one example for a diagonal flip, verifies on that example alone", "class"),
     run("claude_code_c4__openssl", {14}, OTHER, AGENT,
@@ -84,7 +84,7 @@ READ = (
     run("claude_code_v3__heterogeneous", {0}, GAVE_UP, AGENT,
         "says what it will do and calls nothing"),
     run("claude_code_v3__organization", {3}, GAVE_UP, AGENT,
-        "ends with a scrap after a file that is not there"),
+        "ends with a scrap after a file that is not there", "first"),
 )  # fmt: skip
 
 PASSED = (

@@ -59,7 +59,7 @@ FEATURES: tuple[Feature, ...] = (
     _sign(UNFOUNDED, 1.5, "acts on a value not found in context, or contradicts a result"),
     _sign(BAD_CALL, 1.5, "a malformed call, rejected arguments, or the wrong tool"),
     _sign(REPEATS, 0.75, "a loop begins; one call that returns nothing new counts a quarter"),
-    _sign(BAD_END, 1.5, "gives up or is truncated; counts less where a limit ended the run"),
+    _sign(BAD_END, 0.5, "gives up or is truncated; counts less where a limit ended the run"),
     _sign(OTHER, 1.0, "any other finding of the rules"),
     _sign(FIRST_FINDING, 1.0, "the earliest finding other than a bad end"),
     _sign(FIRST_ERROR, 1.0, "a call or code fails for the first time; later ones count a fifth"),

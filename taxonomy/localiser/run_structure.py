@@ -267,7 +267,8 @@ def structure_signals(structure: RunStructure) -> Iterator[StepSignal]:
     if structure.writes:
         step = structure.writes[0]
         rare = 1 - (len(structure.writes) - 1) / len(choices) if choices else 0.0
-        yield StepSignal(step, FIRST_WRITE, f"{_writer(reading, step)} is the first known write", rare)
+        phrase = f"{_writer(reading, step)} is the first known write"
+        yield StepSignal(step, FIRST_WRITE, phrase, rare)
     changed = [act for act in reading.acts if mutates(act.span) and act.reply.failed is False]
     if changed:
         phrase = f"{changed[-1].name} is the last known write"

@@ -63,9 +63,9 @@ def test_a_run_of_another_provider_is_asked_again_whole_and_the_verdict_says_of_
         limits = Limits(calls=1000)
         view = asked(store, live=True, limits=limits)
         verdict = view.verdict
-        # Every request is known as it was sent, and the strict server takes every one of them.
-        assert verdict.weakest is Level.EXACT
-        assert verdict.losses == ()
+        # The strict server takes every request, each said to be translated from another API.
+        assert verdict.weakest is Level.REBUILT
+        assert verdict.losses == ("translated from another API",)
         assert verdict.control.of == len(STEPS)
         assert verdict.notices == ()
         # What it can say: what this model would do, and what the edit changes in that.
