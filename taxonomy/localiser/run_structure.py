@@ -98,8 +98,12 @@ class RunStructure:
         if self.is_group:
             return bool(self._task) and self._task in plain_text(turn.said)
         thread = self.reading.threads[turn.thread]
-        works = any(each.acts for each in self.reading.turns)
-        return works and (turn is not thread[-1] or len(thread) == 1)
+        return self._works and (turn is not thread[-1] or len(thread) == 1)
+
+    @cached_property
+    def _works(self) -> bool:
+        """Does any step of the run call anything?"""
+        return any(each.acts for each in self.reading.turns)
 
     @cached_property
     def _task(self) -> str:

@@ -139,8 +139,9 @@ def _says_unobserved(case: RuleContext) -> Iterator[Finding]:
         found = _made_up(case, turn, told)
         if found is None and (shown is None or turn.index < shown) and case.index.knows_task:
             claim = find_look_up(turn, last=turn is last)
-            delegates = any(later.thread != turn.thread for later in turns[place + 1 :])
-            answers = turn is last or (any(map(closes, turn.acts)) and not delegates)
+            later = turns[place + 1 :] if any(map(closes, turn.acts)) else None
+            stays = later is not None and all(each.thread == turn.thread for each in later)
+            answers = turn is last or stays
             if claim is not None:
                 found = "claims a look-up; nothing was looked up", [claim]
             elif planned is not None and answers and reading.has_tools:
