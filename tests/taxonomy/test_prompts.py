@@ -81,6 +81,8 @@ THE_RUN_ITSELF = {
     "taxonomy/first_contradiction/question.py": "asks the agent, at its conversation's end",
     "replay/doctor/context.py": "asks a server about itself, of no run",
     "replay/doctor/probes.py": "asks a server about itself, of no run",
+    "replay/doctor/openai_checks.py": "asks a server about itself, of no run",
+    "replay/openai_requests.py": "the request as it was recorded",
     "replay/turns.py": "the conversation as it was recorded",
     "replay/free/recorded_results.py": "the conversation, gone on with",
     "replay/recorder/openai.py": "reads what was sent",
