@@ -499,17 +499,16 @@ def test_what_only_the_server_knows_is_said_to_be_missing(openai: Upstream, tmp_
 
 def test_the_sdk_of_openai_is_recorded(openai: Upstream, tmp_path: Path) -> None:
     sdk = pytest.importorskip("openai", reason="needs the package openai")
-    client = record(
-        sdk.OpenAI(base_url=f"{openai.url}/v1", api_key="sk-local"), into=tmp_path / "arc.db"
-    )
-    client.chat.completions.create(
-        model="gpt-test", messages=[{"role": "user", "content": "hello"}]
-    )
-    for event in client.chat.completions.create(
-        model="gpt-test", messages=[{"role": "user", "content": "again"}], stream=True
-    ):
-        assert event.id
-    assert client.responses.create(model="gpt-test", input="there").output_text == "So there."
+    client = sdk.OpenAI(base_url=f"{openai.url}/v1", api_key="sk-local")
+    with record(tmp_path / "arc.db"):
+        client.chat.completions.create(
+            model="gpt-test", messages=[{"role": "user", "content": "hello"}]
+        )
+        for event in client.chat.completions.create(
+            model="gpt-test", messages=[{"role": "user", "content": "again"}], stream=True
+        ):
+            assert event.id
+        assert client.responses.create(model="gpt-test", input="there").output_text == "So there."
     found = [messages.text(each.response.message or Message(dialect="openai", body={}))
              for each in asks(only(tmp_path / "arc.db"))]  # fmt: skip
     assert found == ["So hello.", "So again.", "So there."]
