@@ -18,13 +18,13 @@ import msgspec
 
 from replay.convert import API, SAMPLING
 from replay.errors import ModelRefused
+from replay.models.connection import SdkConnection
 from replay.models.protocol import SERVER_VARIABLE, flaw, is_local
 from replay.models.wire import (
     STREAM_ABOVE,
     BrokenStream,
     Connection,
     NoMessage,
-    Reply,
     events,
     output_limit,
 )
@@ -106,10 +106,10 @@ def connect(base_url: str, version: str, key_variable: str | None = None) -> Con
         raise ModelRefused(f"{NO_KEY}: {error}", KEY_HINT) from error
     if client.api_key is None and client.auth_token is None and client.credentials is None:
         raise ModelRefused(NO_KEY, KEY_HINT)
-    return connection_of(client)
+    return _connection(client)
 
 
-def connection_of(
+def _connection(
     client: AsyncAPIClient,
     *,
     no_key: str = NO_KEY,
@@ -117,67 +117,17 @@ def connection_of(
     keyless: tuple[type[Exception], ...] = (),
     framed: bool = False,
 ) -> Connection:
-    """The connection that one of the SDK's clients has; `framed` where it alone knows how its
-    platform packs a stream. What it raises without credentials, which may be `keyless` beside the
-    SDK's own, becomes what `no_key` and `hint` say."""
     import anthropic
-    import httpx2
-    from anthropic import AsyncStream
-    from anthropic._types import RequestOptions
 
-    refusals: tuple[type[Exception], ...] = (anthropic.CredentialsError, *keyless)
-
-    class Client:
-        async def send(
-            self, method: str, path: str, body: dict[str, Any] | None, timeout_s: float
-        ) -> Reply:
-            try:
-                if body is not None and body.get("stream"):
-                    return await self._streamed(path, body, timeout_s)
-                return await self._whole(method, path, body, timeout_s)
-            except anthropic.APIStatusError as error:
-                said = error.response
-                return Reply(status=said.status_code, headers=said.headers, body=said.content)
-            except anthropic.APITimeoutError:
-                return Reply(broken=f"no response within {timeout_s:g} s")
-            except (anthropic.APIConnectionError, httpx2.HTTPError) as error:
-                cause = error.__cause__ or error
-                unsent = isinstance(cause, (httpx2.ConnectError, httpx2.ConnectTimeout))
-                why = f" ({cause})" if str(cause) else ""
-                return Reply(broken=f"connection lost{why}", sent=not unsent)
-            except refusals as error:
-                raise ModelRefused(f"{no_key}: {error}", hint) from error
-
-        async def _whole(
-            self, method: str, path: str, body: dict[str, Any] | None, timeout_s: float
-        ) -> Reply:
-            options: RequestOptions = {"timeout": timeout_s}
-            if method == "GET":
-                got = await client.get(path, cast_to=httpx2.Response, options=options)
-            else:
-                got = await client.post(path, cast_to=httpx2.Response, body=body, options=options)
-            return Reply(status=got.status_code, headers=got.headers, body=got.content)
-
-        async def _streamed(self, path: str, body: dict[str, Any], timeout_s: float) -> Reply:
-            stream: AsyncStream[object] = await client.post(
-                path, cast_to=object, body=body, options={"timeout": timeout_s},
-                stream=True, stream_cls=AsyncStream[object],
-            )  # fmt: skip
-            parts = stream.response
-            try:
-                if framed:
-                    events = [each.data.encode() async for each in stream._iter_events()]
-                    raw = b"".join(b"data: %b\n\n" % each for each in events)
-                else:
-                    raw = b"".join([part async for part in parts.aiter_bytes()])
-            finally:
-                await stream.close()
-            return Reply(status=parts.status_code, headers=parts.headers, body=raw)
-
-        async def close(self) -> None:
-            await client.close()
-
-    return Client()
+    return SdkConnection(
+        client,
+        anthropic,
+        lambda body: {"body": body},
+        keyless=(anthropic.CredentialsError, *keyless),
+        no_key=no_key,
+        hint=hint,
+        framed=framed,
+    )
 
 
 def require_key(base_url: str, key_variable: str | None = None) -> None:
@@ -254,9 +204,7 @@ class Platform(NamedTuple):
         module, name = self.keyless
         its_own: type[Exception] = getattr(import_module(module), name)
         keyless = (RuntimeError, ValueError, its_own)
-        return connection_of(
-            client, no_key=no_key, hint=self.key_hint, keyless=keyless, framed=True
-        )
+        return _connection(client, no_key=no_key, hint=self.key_hint, keyless=keyless, framed=True)
 
     def body_to_post(self, body: dict[str, Any]) -> dict[str, Any]:
         return MESSAGES.body_to_post(body)

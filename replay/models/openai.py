@@ -19,13 +19,13 @@ from replay import digests
 from replay.errors import ModelRefused
 from replay.formats.common import count, listed, obj, word
 from replay.messages import content_text, parse_arguments
+from replay.models.connection import SdkConnection
 from replay.models.protocol import is_local
 from replay.models.wire import (
     STREAM_ABOVE,
     BrokenStream,
     Connection,
     NoMessage,
-    Reply,
     ServerFailed,
     events,
     output_limit,
@@ -94,75 +94,19 @@ def connect(base_url: str, wire: OpenAI) -> Connection:
     key = require_key(base_url, wire)
     import httpx2
     import openai
-    from openai import AsyncOpenAI, AsyncStream
+    from openai import AsyncOpenAI
 
     # What the package remarks would land in the middle of a screen.
     logging.getLogger("openai").addHandler(logging.NullHandler())
 
-    class Client:
-        def __init__(self) -> None:
-            self._client = AsyncOpenAI(
-                api_key=key,
-                base_url=base_url,
-                max_retries=0,
-                # A proxy from the environment must not stand between this machine and itself.
-                http_client=httpx2.AsyncClient(trust_env=False) if is_local(base_url) else None,
-            )
-
-        async def send(
-            self, method: str, path: str, body: dict[str, Any] | None, timeout_s: float
-        ) -> Reply:
-            try:
-                if body is not None and body.get("stream"):
-                    return await self._streamed(path, body, timeout_s)
-                return await self._whole(method, path, body, timeout_s)
-            except openai.APIStatusError as error:
-                said = error.response
-                return Reply(status=said.status_code, headers=said.headers, body=said.content)
-            except openai.APITimeoutError:
-                return Reply(broken=f"no response within {timeout_s:g} s")
-            except (openai.APIConnectionError, httpx2.HTTPError) as error:
-                cause = error.__cause__ or error
-                unsent = isinstance(cause, (httpx2.ConnectError, httpx2.ConnectTimeout))
-                why = f" ({cause})" if str(cause) else ""
-                return Reply(broken=f"connection lost{why}", sent=not unsent)
-
-        async def _whole(
-            self, method: str, path: str, body: dict[str, Any] | None, timeout_s: float
-        ) -> Reply:
-            if method == "GET":
-                got = await self._client.get(
-                    path, cast_to=httpx2.Response, options={"timeout": timeout_s}
-                )
-            else:
-                got = await self._client.post(
-                    path,
-                    cast_to=httpx2.Response,
-                    content=digests.pack(body),
-                    options={"timeout": timeout_s},
-                )
-            return Reply(status=got.status_code, headers=got.headers, body=got.content)
-
-        async def _streamed(self, path: str, body: dict[str, Any], timeout_s: float) -> Reply:
-            stream: AsyncStream[object] = await self._client.post(
-                path,
-                cast_to=object,
-                content=digests.pack(body),
-                options={"timeout": timeout_s},
-                stream=True,
-                stream_cls=AsyncStream[object],
-            )
-            parts = stream.response
-            try:
-                raw = b"".join([part async for part in parts.aiter_bytes()])
-            finally:
-                await stream.close()
-            return Reply(status=parts.status_code, headers=parts.headers, body=raw)
-
-        async def close(self) -> None:
-            await self._client.close()
-
-    return Client()
+    client = AsyncOpenAI(
+        api_key=key,
+        base_url=base_url,
+        max_retries=0,
+        # A proxy from the environment must not stand between this machine and itself.
+        http_client=httpx2.AsyncClient(trust_env=False) if is_local(base_url) else None,
+    )
+    return SdkConnection(client, openai, lambda body: {"content": digests.pack(body)})
 
 
 def require_key(base_url: str, wire: OpenAI) -> str:

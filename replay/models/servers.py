@@ -77,7 +77,7 @@ def resolve(name: str, models: Models = NONE, *, live: bool = True) -> Target:
     if _is_set(OPENAI_VARIABLE):
         return _target(OPENAI, name)
     raise ModelRefused(
-        f"which server has {name} is not known",
+        f"no server known for '{name}'",
         f"Try: --model openai:{name}, and {OPENAI_VARIABLE} set to its server; or a section"
         " [models.NAME] in the settings",
     )

@@ -529,7 +529,7 @@ def test_nobody_is_asked_where_it_is_not_known_who_serves_a_model(
     clean_environment(monkeypatch, tmp_path)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     with Store.open(":memory:") as store:
-        with pytest.raises(ModelRefused, match="which server has qwen3 is not known"):
+        with pytest.raises(ModelRefused, match="no server known for 'qwen3'"):
             live("qwen3", store)
         assert choose("qwen3", store).name == "qwen3", "what is stored can be read"
 
