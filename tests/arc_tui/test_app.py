@@ -106,6 +106,7 @@ async def test_help_lists_the_keys_that_work_here(db: Path) -> None:
         assert isinstance(app.screen, RunsScreen)
 
 
+@pytest.mark.pilot
 async def test_the_help_is_searched_by_words_of_what_a_key_does(db: Path) -> None:
     sample.put_runs(db)
     app = ArcApp(db)
@@ -311,6 +312,7 @@ def test_the_summary_of_an_import_is_one_line(report: importing.ImportReport, sa
     assert ImportFinished(report).summary == says
 
 
+@pytest.mark.pilot
 async def test_the_progress_of_an_import_is_one_line_and_escape_stops_it(
     db: Path, tmp_path: Path
 ) -> None:

@@ -97,6 +97,7 @@ def looked_at(pilot: Pilot[None]) -> str:
     return line.partition("▸")[2].split()[0]
 
 
+@pytest.mark.pilot
 async def test_the_probes_are_looked_at_in_turn_and_their_ends_hold(db: Path) -> None:
     async with probing(db, START, 0) as pilot:
         for name, digit in (
@@ -148,6 +149,7 @@ async def test_its_digit_asks_under_a_probe_and_keeps_what_it_came_to(
         assert [(line.step, line.probe) for line in result.kept(store)] == [(4, name)]
 
 
+@pytest.mark.pilot
 async def test_tab_goes_into_the_text_to_scroll_it_and_back_to_the_probes(db: Path) -> None:
     async with probing(db, LATE, 4, SMALL) as pilot:
         last = "arc experiment probe"  # the command, on the last line of the text
@@ -204,6 +206,7 @@ async def letting_go_on(db: Path) -> AsyncIterator[Pilot[None]]:
         yield pilot
 
 
+@pytest.mark.pilot
 async def test_what_a_saved_run_does_is_said_and_may_be_said_otherwise(db: Path) -> None:
     async with letting_go_on(db) as pilot:
         assert "w set what a recovered run does" in text(pilot.app)

@@ -125,6 +125,7 @@ async def test_two_keys_later_the_version_is_named_and_its_diff_shown(
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+@pytest.mark.pilot
 async def test_while_it_runs_it_says_what_is_asked_and_why(db: Path, size: tuple[int, int]) -> None:
     halfway = views(db, 1, 2, 3, 4, 5)[1]
     assert halfway.samples
@@ -241,6 +242,7 @@ async def test_kept_edits_are_offered_with_their_parts_and_from_each_step(db: Pa
         assert "outcome not evaluated" in drawn(pilot.app)
 
 
+@pytest.mark.pilot
 async def test_an_earlier_bisection_is_shown_without_asking_anyone(
     db: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -283,6 +285,7 @@ async def test_a_step_where_no_rule_found_anything_asks_what_is_expected(db: Pat
         assert "bad at step 2: does not meet tool=get_order" in drawn(pilot.app)
 
 
+@pytest.mark.pilot
 async def test_beside_a_finding_of_a_rule_it_opens_at_the_step_that_has_one(db: Path) -> None:
     async with opened(db, step=0) as (_, screen):
         assert screen.state.options is not None
@@ -302,6 +305,7 @@ async def test_what_is_expected_can_be_typed_instead_of_what_a_rule_found(db: Pa
         assert screen.state.view.first_bad == "v5"
 
 
+@pytest.mark.pilot
 async def test_whole_runs_are_judged_by_what_a_person_expects_of_them(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         await press(pilot, "enter", "F")
@@ -355,6 +359,7 @@ async def test_stopped_it_keeps_what_was_answered_and_asks_only_the_rest(
         assert screen.state.view.calls == whole.calls - 7
 
 
+@pytest.mark.pilot
 async def test_x_stops_what_runs_and_escape_and_q_neither_stop_nor_leave_it(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         await press(pilot, "enter")
@@ -387,6 +392,7 @@ class _Stops:
         self._said.append("stopped")
 
 
+@pytest.mark.pilot
 async def test_what_was_found_is_copied_as_markdown(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         await press(pilot, "enter")

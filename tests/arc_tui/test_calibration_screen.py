@@ -401,6 +401,7 @@ async def test_keys_turn_pages_change_labels_and_scores(db: Path, labels: Path) 
         assert "by a rule · v shows people's" in await press(pilot, "v", "1")
 
 
+@pytest.mark.pilot
 async def test_a_disagreement_is_one_key_from_its_run_and_step(db: Path, labels: Path) -> None:
     async with opened(db, labels) as (pilot, screen):
         await turned(pilot, screen, WORST)

@@ -113,6 +113,7 @@ async def test_without_another_run_it_says_what_to_do_and_escape_leaves(tmp_path
 # --- how it is reached
 
 
+@pytest.mark.pilot
 async def test_the_marked_run_is_compared_from_the_list(db: Path) -> None:
     app = ArcApp(db)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:

@@ -73,6 +73,7 @@ async def test_opened_it_waits_for_a_key(demo: Path, name: str) -> None:
 
 
 @every_screen
+@pytest.mark.pilot
 async def test_while_it_runs_it_can_be_stopped_and_neither_left_nor_changed(
     demo: Path, name: str
 ) -> None:

@@ -73,6 +73,7 @@ async def test_the_screen_looks_like_this(db: Path, size: tuple[int, int]) -> No
         matches_golden(pilot.app, f"failures_{size[0]}x{size[1]}")
 
 
+@pytest.mark.pilot
 async def test_the_runs_and_the_card_follow_the_cursor_past_the_heading(db: Path) -> None:
     async with opened(db, (160, 48)) as (pilot, screen):
         assert labels(screen)[-3:] == [
@@ -108,6 +109,7 @@ async def test_enter_goes_to_the_runs_and_opens_one_at_its_step(db: Path) -> Non
         assert pilot.app.screen is not screen
 
 
+@pytest.mark.pilot
 async def test_f_goes_back_to_the_list_with_just_these_runs(db: Path) -> None:
     app = ArcApp(db)
     async with app.run_test(size=(120, 40)) as pilot:
@@ -137,6 +139,7 @@ async def test_b_splits_the_bars_and_says_by_what(db: Path) -> None:
         assert labels(screen)[0] == "hallucinated state"
 
 
+@pytest.mark.pilot
 async def test_e_counts_every_class_of_a_run(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         assert "bad args" not in labels(screen)
@@ -157,6 +160,7 @@ async def test_agreement_hides_in_a_narrow_terminal_until_it_is_asked_for(db: Pa
         assert "26 · 1" in drawn(pilot.app)
 
 
+@pytest.mark.pilot
 async def test_a_tag_given_meanwhile_is_counted_when_the_screen_comes_back(
     db: Path, tmp_path: Path
 ) -> None:

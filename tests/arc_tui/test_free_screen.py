@@ -95,6 +95,7 @@ async def test_it_looks_like_this_at_a_miss_where_a_stub_is_written_and_while_it
         await looks_like(pilot, "free_going")
 
 
+@pytest.mark.pilot
 async def test_it_looks_like_this_when_it_is_finished_and_offers_no_key_that_does_nothing(
     db: Path,
 ) -> None:

@@ -75,6 +75,7 @@ async def test_where_nothing_is_the_demo_is_offered_and_the_reason_said(
         assert not screen.taken
 
 
+@pytest.mark.pilot
 async def test_a_path_may_be_typed_instead(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

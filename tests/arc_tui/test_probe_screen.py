@@ -192,6 +192,7 @@ async def test_one_letter_runs_a_probe_and_what_it_came_to_is_logged(
         matches_golden(pilot.app, f"probe_done_{size[0]}x{size[1]}")
 
 
+@pytest.mark.pilot
 async def test_few_samples_decide_nothing_and_more_may(db: Path, ids: dict[str, str]) -> None:
     async with opened(db, ids[START], 0) as (pilot, screen):
         await pilot.press("s")

@@ -121,6 +121,7 @@ async def test_what_is_skipped_waits_for_the_next_visit(db: Path) -> None:
         assert len(queue(store, "mei").waiting) == 4
 
 
+@pytest.mark.pilot
 async def test_an_empty_queue_says_so_and_escape_leaves_for_where_it_was_opened(db: Path) -> None:
     async with walking(db, toasts=True) as pilot:
         await press(pilot, "Q")
@@ -212,6 +213,7 @@ class TestPicker:
             FailureClass.GAVE_UP: (None, Attribution.ENVIRONMENT),
         }
 
+    @pytest.mark.pilot
     async def test_who_else_says_a_class_stands_beside_it(self, db: Path) -> None:
         async with walking(db, (80, 24)) as pilot:
             tag(db, 0, "ada", FailureClass.LOOP, 3)

@@ -65,6 +65,7 @@ async def test_the_same_tool_is_one_key_away_and_what_says_something_is_a_kind_o
         assert "No other step calls get_user" in text(pilot.app)
 
 
+@pytest.mark.pilot
 async def test_siblings_pass_over_what_hangs_below_them(db: Path, key: str) -> None:
     async with opened(db, key, at=8) as (pilot, screen):
         await press(pilot, "right_parenthesis")
@@ -205,6 +206,7 @@ async def test_n_in_the_detail_opens_a_long_value_that_hides_the_next_place(
         assert "needle at last" not in text(pilot.app)
 
 
+@pytest.mark.pilot
 async def test_what_was_found_is_looked_for_in_all_runs(db: Path, key: str) -> None:
     screen = TraceScreen(db, key)
     async with opening.opened(screen, below=True) as pilot:
@@ -244,6 +246,7 @@ async def test_a_command_is_copied_without_what_a_terminal_would_obey(tmp_path: 
         assert "left out: control characters" in " ".join(text(pilot.app).split())
 
 
+@pytest.mark.pilot
 async def test_a_step_goes_to_the_pager_and_what_is_under_the_cursor_to_the_editor(
     db: Path, key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -279,6 +282,7 @@ def test_a_reader_gets_a_private_file_that_it_cannot_change(tmp_path: Path) -> N
 # --- the lanes
 
 
+@pytest.mark.pilot
 async def test_lanes_are_drawn_over_time_where_times_are_known(db: Path, key: str) -> None:
     async with opened(db, key, at=3) as (pilot, screen):
         await press(pilot, "v")
@@ -307,6 +311,7 @@ async def test_without_times_there_is_no_axis_of_time(tmp_path: Path) -> None:
 # --- folded JSON
 
 
+@pytest.mark.pilot
 async def test_a_level_of_json_folds_to_one_line_that_counts_the_others(db: Path, key: str) -> None:
     async with opened(db, key, at=2) as (pilot, screen):
         await press(pilot, "4", "enter")

@@ -140,6 +140,7 @@ async def test_it_looks_like_this_afterwards_in_any_theme_and_width(db: Path) ->
 # --- asking
 
 
+@pytest.mark.pilot
 async def test_half_of_a_character_in_a_prompt_or_a_name_is_refused_in_words(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         screen.edit_pane.put("Be \ud83d kind.")
@@ -208,6 +209,7 @@ async def test_steps_and_differences_are_gone_to_from_either_pane(db: Path) -> N
         assert "No such step." in drawn(pilot.app)
 
 
+@pytest.mark.pilot
 async def test_a_key_goes_to_the_editor_where_letters_are_typed(db: Path) -> None:
     async with opened(db, (80, 24)) as (pilot, screen):
         screen.go_to(screen.steps)

@@ -72,6 +72,7 @@ async def test_an_empty_database_offers_what_is_here_and_else_says_what_to_do(
         assert [row.task for row in listed(screen)] == ["refund"]
 
 
+@pytest.mark.pilot
 async def test_the_demo_that_is_offered_is_shown_from_a_database_of_its_own(
     tmp_path: Path, folder: Path, db: Path
 ) -> None:
@@ -181,6 +182,7 @@ async def test_who_sorts_from_the_top_sees_what_comes_first(db: Path) -> None:
         assert (screen.table.cursor, names(screen)[0]) == (0, "26/0")
 
 
+@pytest.mark.pilot
 async def test_v_shows_other_columns(db: Path) -> None:
     async with opened(db) as (pilot, _):
         assert "why" in rows(pilot.app)[2]

@@ -102,12 +102,14 @@ async def test_a_theme_is_tried_while_the_cursor_is_on_it_and_used_by_enter(six_
         assert "session" in next(row for row in rows(app) if "app.theme" in row)
 
 
+@pytest.mark.pilot
 async def test_y_copies_what_keeps_the_theme(six_runs: Path) -> None:
     async with settings(six_runs) as pilot:
         await pilot.press("tab", "j", "enter", "y")
         assert pilot.app.clipboard == '[app]\ntheme = "arc-light"'
 
 
+@pytest.mark.pilot
 async def test_d_shows_every_key_with_its_id(six_runs: Path) -> None:
     async with settings(six_runs) as pilot:
         await pilot.press("v")

@@ -111,6 +111,7 @@ async def test_it_opens_with_the_step_that_the_rules_name(db: Path) -> None:
         await looks_like(pilot, "steps")
 
 
+@pytest.mark.pilot
 async def test_a_tested_step_says_first_what_the_test_came_to(db: Path) -> None:
     async with opened(db, TOUR) as (pilot, screen):
         await press(pilot, "V")
@@ -164,6 +165,7 @@ async def test_where_nothing_contradicts_it_says_what_to_try_next(db: Path) -> N
         assert "1 fact at " in rows(pilot.app)[1]
 
 
+@pytest.mark.pilot
 async def test_an_answer_that_is_there_already_is_shown_without_asking(db: Path) -> None:
     with open_ledger(db) as store:
         list(views_of(run_step_bisection, store, BisectStepsRequest(trace=LONG, detector="belief")))
@@ -290,6 +292,7 @@ async def test_a_run_without_a_fact_says_which_key_names_one(tmp_path: Path) -> 
         assert '! Try: "' in drawn(pilot.app)
 
 
+@pytest.mark.pilot
 async def test_the_rules_judge_at_once_and_who_judges_may_be_chosen(db: Path) -> None:
     async with opened(db, TOUR) as (pilot, screen):
         screen.change_request(detector="judge")

@@ -126,6 +126,7 @@ async def test_it_leads_to_a_run_whose_break_is_shown_wherever_that_stands_in_th
         assert "amount 7500 not found in context" in text(pilot.app)
 
 
+@pytest.mark.pilot
 async def test_another_key_does_what_it_does_and_the_line_waits(db: Path) -> None:
     async with touring(db) as pilot:
         before = said(pilot)
@@ -143,6 +144,7 @@ async def test_who_leaves_in_the_middle_of_a_stop_is_led_back_into_it(db: Path) 
         assert (await press(pilot, "e")).startswith("tour 4/6  ^s")
 
 
+@pytest.mark.pilot
 async def test_its_key_ends_it_and_neither_escape_nor_q_does(db: Path) -> None:
     async with touring(db) as pilot:
         assert "^g ends the tour" in said(pilot)

@@ -110,6 +110,7 @@ async def test_a_run_that_passed_opens_at_its_start(db: Path) -> None:
         assert "No break candidates" in rows(pilot.app)[1]
 
 
+@pytest.mark.pilot
 async def test_a_run_without_steps_opens_and_says_so(db: Path) -> None:
     spans = trace([]).spans
     key = sample.put(db, sample.header("1", "0", Outcome()), spans)
@@ -201,6 +202,7 @@ async def test_find_marks_the_steps_that_say_it_and_n_goes_on(db: Path, key: str
         assert screen.step == 0
 
 
+@pytest.mark.pilot
 async def test_what_nobody_says_is_said_to_be_not_there(db: Path, key: str) -> None:
     async with opened(db, key) as (pilot, screen):
         await press(pilot, "slash", "q", "q", "enter")
@@ -255,6 +257,7 @@ async def test_enter_accepts_the_suggestion_with_its_evidence(db: Path, key: str
         assert (tag.failure, tag.source) == (FailureClass.HALLUCINATED_STATE, "human")
 
 
+@pytest.mark.pilot
 async def test_other_asks_for_a_sub_label(db: Path, key: str) -> None:
     async with opened(db, key) as (pilot, _):
         await press(pilot, "t", "o", "3", "enter")

@@ -159,6 +159,7 @@ async def test_e_takes_a_kept_edit(db: Path) -> None:
         assert at(screen) == "idle"
 
 
+@pytest.mark.pilot
 async def test_an_edit_that_reaches_no_run_is_told_and_another_may_be_chosen(
     db: Path, tmp_path: Path
 ) -> None:
@@ -194,6 +195,7 @@ async def test_the_newest_prompt_is_edited_in_the_editor_of_the_person(
         assert edit.name.startswith("prompt ")
 
 
+@pytest.mark.pilot
 async def test_samples_and_healthy_steps_are_as_many_as_a_person_says(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         await press(pilot, "s")

@@ -252,6 +252,7 @@ async def test_of_many_runs_the_list_is_waited_for(tmp_path: Path) -> None:
         assert pilot.app.screen.view.run.task == "2"
 
 
+@pytest.mark.pilot
 async def test_a_list_that_is_shown_is_walked_while_a_run_is_imported(db: Path) -> None:
     async with opened(db) as pilot:
         await settle(pilot)

@@ -54,6 +54,7 @@ async def test_a_page_down_and_up_go_to_the_ends_of_a_short_list(demo: Path) -> 
         assert screen.table.cursor == 0
 
 
+@pytest.mark.pilot
 async def test_a_step_on_and_one_back_end_where_they_began(demo: Path) -> None:
     async with at(demo, ("runs.open",), LARGE) as pilot:
         screen = pilot.app.screen
@@ -65,6 +66,7 @@ async def test_a_step_on_and_one_back_end_where_they_began(demo: Path) -> None:
         assert screen.step == first
 
 
+@pytest.mark.pilot
 async def test_every_page_of_a_calibration_has_its_digit(demo: Path) -> None:
     async with at(demo, ("runs.calibration",), LARGE) as pilot:
         screen = pilot.app.screen
@@ -189,6 +191,7 @@ async def test_a_key_that_asks_asks_and_changes_nothing_when_it_is_left(
     ("way", "name"),
     [("runs.calibration", "calibration.copy"), ("runs.open trace.money", "money.copy")],
 )
+@pytest.mark.pilot
 async def test_what_is_shown_is_copied(way: str, name: str, demo: Path) -> None:
     async with at(demo, tuple(way.split()), LARGE) as pilot:
         await by_key(pilot, name)

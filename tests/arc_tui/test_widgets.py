@@ -276,6 +276,7 @@ async def test_a_long_list_draws_only_what_is_seen() -> None:
         assert len(many.drawn) <= 30
 
 
+@pytest.mark.pilot
 async def test_what_is_scrolled_is_not_drawn_again_and_what_changed_is() -> None:
     app = ManyApp()
     async with app.run_test(size=(40, 10)) as pilot:
