@@ -136,7 +136,7 @@ def _proposal(reading: Reading, step: int, found: GoldDifference) -> tuple[int, 
     for turn in reversed(turns):
         told = next((each for each in chosen if _says(turn.said, each)), None)
         if told is not None and not turn.acts and turn.index < step:
-            return turn.index, f"proposes {cut(told, 40)} before {found.tool}, which gold has not"
+            return turn.index, f"proposes {cut(told, 40)}, not in gold, before {found.tool}"
     return None
 
 

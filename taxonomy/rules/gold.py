@@ -49,9 +49,10 @@ def _finding(
     other = _instead(act, missing) if act is not None and first.kind == "extra" else None
     failure, why = FailureClass.OTHER, first.line
     if first.kind == "extra":
-        why = f"gold has no {first.made}"
+        why = f"{first.tool} not in gold"
     if first.kind == "wrong argument":
-        failure, why = FailureClass.BAD_ARGS, f"{first.tool}: {first.line}"
+        names = ", ".join(each.name for each in first.arguments)
+        failure, why = FailureClass.BAD_ARGS, f"{first.tool} not as in gold: {names}"
     elif other is not None:
         failure, why = FailureClass.WRONG_TOOL, f"{first.tool}; gold calls {other.tool}"
     sub = MISSING if first.kind == "missing" else EXTRA

@@ -55,7 +55,7 @@ def test_the_proposal_that_told_the_wrong_value_is_next() -> None:
     made = ("Hello.", asked, "I would refund 777 dollars. Do you agree?", heard("Yes."), WRONG)
     assert of_gold([REFUND], *made)[:2] == [
         (2, "refund_order · amount: expected 5, was 777"),
-        (1, "proposes 777 before refund_order, which gold has not"),
+        (1, "proposes 777, not in gold, before refund_order"),
     ]
 
 

@@ -39,7 +39,8 @@ def why_page(trace: TraceView, step: StepView) -> Document:
     ordered = by_strength(step.findings)
     hints = [finding for finding in ordered if finding.is_hint]
     findings = [finding for finding in ordered if not finding.is_hint]
-    shown = {finding.why for finding in findings}
+    facts = {fact.text for fact in trace.known if fact.step == step.row.step}
+    shown = facts | {finding.why for finding in findings}
     against = [
         tuple(_known_here(trace, step)),
         tuple(_tags(trace, step)),
@@ -209,7 +210,7 @@ def _candidate(trace: TraceView, step: StepView, shown: Collection[str]) -> Iter
         aside=candidate.accuracy,
     )
     for reason in reasons(candidate, shown):
-        text = "the finding above" if reason.known else format.plain(reason.phrase)
+        text = "as above" if reason.known else format.plain(reason.phrase)
         yield Block(text=text, aside=format.one_line(reason.weights), indent=INDENT)
 
 

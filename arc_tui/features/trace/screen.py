@@ -146,8 +146,7 @@ class TraceScreen(Watching):
         self._whole = EMPTY_TRACE
         """The run with all that is said of it; `view` may hide that."""
         self._rest_is_due = False
-        self._at_probes = False
-        self._at_judge = False
+        self._left_for = ""
 
     def compose(self) -> ComposeResult:
         if (queue_line := self.queue.line()) is not None:
@@ -177,12 +176,11 @@ class TraceScreen(Watching):
 
     def on_screen_resume(self) -> None:
         """In another screen a probe may have been run, the run tagged, or a judge asked."""
-        if self._at_probes:
-            self._at_probes = False
+        left_for, self._left_for = self._left_for, ""
+        if left_for == "probes":
             self.lookups.forget_probes()
             self._look_up()
-        if self._at_judge:
-            self._at_judge = False
+        elif left_for == "judge":
             self._read_all()
         if self.view.run.run and not self.queue.hidden:
             self.tagging.read_tags()
@@ -469,8 +467,7 @@ class TraceScreen(Watching):
             self.tagging.open_picker(self.view, row)
 
     def action_repeat(self) -> None:
-        row = self.step_here()
-        if row is not None:
+        if (row := self.step_here()) is not None:
             self.tagging.repeat(row)
 
     def action_undo(self) -> None:
@@ -514,11 +511,11 @@ class TraceScreen(Watching):
         self.post_message(OpenBisectSteps(self.trace, self.spans.step))
 
     def action_probes(self) -> None:
-        self._at_probes = True
+        self._left_for = "probes"
         self.post_message(OpenProbes(self.trace, self.spans.step))
 
     def action_classify(self) -> None:
-        self._at_judge = True
+        self._left_for = "judge"
         self.post_message(OpenClassify(run_name(self.view.run, "/"), (self.trace,)))
 
     def action_compare(self) -> None:
