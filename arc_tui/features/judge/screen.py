@@ -78,7 +78,7 @@ class ClassifyState(ExperimentState, frozen=True, eq=False, kw_only=True):
     def title(self) -> str:
         """The runs that are classified."""
         runs = format.count(len(self.request.traces), "run")
-        return f"a judge's classes: {format.one_line(self.named)}, {runs}"
+        return f"classify with a judge: {format.one_line(self.named)}, {runs}"
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -218,7 +218,7 @@ class ClassifyScreen(ExperimentScreen[ClassifyState]):
     """A judge's classes of some runs."""
 
     CSS_PATH = "screen.tcss"
-    HELP = "a judge's classes"
+    HELP = "classifying with a judge"
     MODEL_QUESTION = "which judge?"
     MISS_HINT = "‹classify.run› run again with a limit"
 
