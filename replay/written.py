@@ -74,3 +74,8 @@ def from_json(text: str | bytes) -> Json:
         except (ValueError, RecursionError):
             wrong = None
         raise ValueError(wrong or str(error)) from error
+
+
+def toml_problem(error: msgspec.DecodeError | UnicodeDecodeError) -> str:
+    """What is wrong with a file that was to be TOML of some form: no TOML, or of another form."""
+    return str(error) if isinstance(error, msgspec.ValidationError) else f"invalid TOML: {error}"

@@ -34,6 +34,7 @@ from replay.errors import ArcError
 from replay.store import answers
 from replay.store.handle import Store, now_ns
 from replay.trace import Header, Trace
+from replay.written import toml_problem
 from taxonomy.metrics.change import dated
 
 if TYPE_CHECKING:  # to count failures no step is read
@@ -128,7 +129,7 @@ def read(file: Path) -> Goals:
     except OSError as error:
         raise BadGoals(f"{file}: cannot be read: {error}") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadGoals(f"{file}: {error}", _HINT) from error
+        raise BadGoals(f"{file}: {toml_problem(error)}", _HINT) from error
     for task in found.task:
         for at, goal in enumerate(task.goal, 1):
             wrong = _flaw(goal)

@@ -35,6 +35,7 @@ from msgspec import Struct
 from replay.errors import ArcError
 from replay.store import answers
 from replay.store.handle import Store
+from replay.written import toml_problem
 from taxonomy.judge.rubrics import BAND, ITEM, RUBRICS, Mode, Question, Rubric, closed_object
 
 MOST_ITEMS = 20
@@ -138,7 +139,7 @@ def _read(file: Path) -> OwnRubric:
     except OSError as error:
         raise BadRubric(f"{file}: cannot be read: {error.strerror or error}") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadRubric(f"{file}: {error}", _HINT) from error
+        raise BadRubric(f"{file}: {toml_problem(error)}", _HINT) from error
     wrong = next(_flaws(found), None)
     if wrong is not None:
         raise BadRubric(f"{file}: {wrong}", _HINT)

@@ -17,6 +17,7 @@ from msgspec import Struct
 from replay import messages
 from replay.errors import ArcError
 from replay.trace import Trace
+from replay.written import toml_problem
 
 
 class NothingAsked(ArcError):
@@ -120,7 +121,7 @@ def read(file: Path) -> Paraphrases:
     except OSError as error:
         raise BadParaphrases(f"{file}: cannot be read: {error}") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadParaphrases(f"{file}: {error}", _HINT) from error
+        raise BadParaphrases(f"{file}: {toml_problem(error)}", _HINT) from error
     for at, entry in enumerate(found.task, 1):
         if (entry.match is None) == (entry.trace is None):
             raise BadParaphrases(f"{file}: task {at}: give `match` or `trace`", _HINT)

@@ -186,7 +186,7 @@ ITEM = '[[item]]\nname = "a"\nquestion = "b?"\n'
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        ("name = ", "rubric.toml: "),
+        ("name = ", "rubric.toml: invalid TOML: "),
         ("\ufeffname", "rubric.toml: "),
         ('mode = "step"\n' + BAND, "`name`"),
         ('name = "a"\nmode = "feel"\n' + BAND, "Invalid enum value 'feel'"),
