@@ -109,6 +109,7 @@ async def test_the_probes_are_looked_at_in_turn_and_their_ends_hold(db: Path) ->
         assert "get_order → tool_1" in text(pilot.app)
 
 
+@pytest.mark.pilot
 async def test_enter_asks_under_the_probe_that_is_looked_at(db: Path) -> None:
     async with probing(db, START, 0) as pilot:
         await press(pilot, "j", "j")

@@ -209,6 +209,7 @@ async def test_from_the_cursor_on_only_the_rest_is_asked(db: Path) -> None:
         assert screen.state.view.cached > 0
 
 
+@pytest.mark.pilot
 async def test_the_parts_of_an_edit_are_searched_at_once_where_it_is_given(db: Path) -> None:
     async with opened(db, edit=LOOKS_UP) as (pilot, screen):
         assert screen.state.view.kind == "hunks"

@@ -414,6 +414,7 @@ async def test_a_disagreement_is_one_key_from_its_run_and_step(db: Path, labels:
         assert {row.disagreement.about for row in screen.worst.rows} == {"break"}
 
 
+@pytest.mark.pilot
 async def test_looking_trusts_nobody_and_a_key_does(db: Path, labels: Path) -> None:
     async with opened(db, labels) as (pilot, screen):
         await turned(pilot, screen, SCORES)

@@ -90,6 +90,7 @@ async def test_steps_are_gone_to_from_either_pane(db: Path, size: tuple[int, int
 
 
 @pytest.mark.parametrize("size", SIZES)
+@pytest.mark.pilot
 async def test_whoever_comes_alone_is_offered_the_other_trials(
     db: Path, size: tuple[int, int]
 ) -> None:
@@ -100,6 +101,7 @@ async def test_whoever_comes_alone_is_offered_the_other_trials(
         assert screen.view.b.outcome == "passed"
 
 
+@pytest.mark.pilot
 async def test_without_another_run_it_says_what_to_do_and_escape_leaves(tmp_path: Path) -> None:
     db = tmp_path / "arc.db"
     run = trace(["Done."])
@@ -153,6 +155,7 @@ async def test_v_in_a_run_compares_it_with_the_marked_one_else_asks(db: Path) ->
 # --- its keys
 
 
+@pytest.mark.pilot
 async def test_it_opens_at_the_divergence_and_a_key_leads_back_there(db: Path) -> None:
     async with opened(db, *wishes(db)) as (pilot, screen):
         assert screen.view is not None
@@ -172,6 +175,7 @@ async def test_two_keys_go_from_difference_to_difference(db: Path) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
+@pytest.mark.pilot
 async def test_what_is_in_full_follows_the_cursor(db: Path, size: tuple[int, int]) -> None:
     async with opened(db, *wishes(db), size) as (pilot, screen):
         await press(pilot, "greater_than_sign")

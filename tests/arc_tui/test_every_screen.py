@@ -303,6 +303,7 @@ async def test_the_first_screen_is_come_back_to_three_ways_and_stays(
 
 
 @pytest.mark.parametrize("size", [SMALL, LARGE], ids=["small", "large"])
+@pytest.mark.pilot
 async def test_a_limit_is_asked_for_like_this(
     size: tuple[int, int], demo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

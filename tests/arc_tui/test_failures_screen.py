@@ -152,6 +152,7 @@ async def test_e_counts_every_class_of_a_run(db: Path) -> None:
         assert "bad args" not in labels(screen)
 
 
+@pytest.mark.pilot
 async def test_agreement_hides_in_a_narrow_terminal_until_it_is_asked_for(db: Path) -> None:
     async with opened(db, (80, 24)) as (pilot, _):
         assert "─ agreement ─" not in drawn(pilot.app)
@@ -177,6 +178,7 @@ async def test_a_tag_given_meanwhile_is_counted_when_the_screen_comes_back(
         assert "not yet tagged" not in labels(screen)
 
 
+@pytest.mark.pilot
 async def test_a_database_without_failures_says_so(tmp_path: Path) -> None:
     async with opened(tmp_path / "new.db", (80, 24)) as (pilot, screen):
         assert "no failed runs here" in drawn(pilot.app)

@@ -120,6 +120,7 @@ async def test_an_answer_beyond_the_road_looks_like_this(db: Path) -> None:
         await looks_like(pilot, "free_beyond")
 
 
+@pytest.mark.pilot
 async def test_no_words_on_it_say_how_the_run_would_have_ended(db: Path) -> None:
     keep(db, READ, REFUND)
     for edit in (None, V4):
@@ -216,6 +217,7 @@ async def test_a_stale_answer_is_allowed_after_it_was_asked_and_taken_back(tmp_p
 # --- running again, another model, a server
 
 
+@pytest.mark.pilot
 async def test_it_runs_again_on_what_is_kept_in_any_theme_and_width(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         digest = screen.state.view.digest

@@ -72,6 +72,7 @@ def test_what_is_stored_needs_no_key(
 
 
 @pytest.mark.usefixtures("keyless")
+@pytest.mark.pilot
 async def test_the_app_says_it_before_it_asks_what_a_replay_may_cost(tmp_path: Path) -> None:
     db = tmp_path / "arc.db"
     with open_ledger(db) as store:

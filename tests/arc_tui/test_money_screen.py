@@ -110,6 +110,7 @@ async def test_another_model_is_reckoned_and_says_that_it_is_about_cost_only(db:
         assert "must be re-measured" in " ".join(text(pilot.app).split())
 
 
+@pytest.mark.pilot
 async def test_a_word_that_names_no_steps_is_told(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         screen._route("gpt-4o-mini some")
@@ -189,6 +190,7 @@ def test_a_run_that_wasted_nothing_says_so(tmp_path: Path) -> None:
     assert {row.kind for row in rows.rows} == {"expensive step"}
 
 
+@pytest.mark.pilot
 async def test_a_run_of_which_nothing_is_known_says_so(tmp_path: Path) -> None:
     run = paid(["Done."], [None], model=None)
     async with opened(stored(tmp_path / "arc.db", run), (80, 24)) as (pilot, screen):

@@ -133,6 +133,7 @@ def sized(path: Path, size_bytes: int, *, age_s: int) -> None:
 
 
 @pytest.mark.usefixtures("found")
+@pytest.mark.pilot
 async def test_what_can_be_opened_here_looks_like_this(tmp_path: Path) -> None:
     async with opened(RunsScreen(tmp_path / "arc.db"), SIZES[0]) as pilot:
         assert isinstance(pilot.app.screen, AskBox)

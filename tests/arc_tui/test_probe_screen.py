@@ -163,6 +163,7 @@ async def test_your_own_words_make_a_constraint_where_nothing_was_found(
         assert "from          yours" in drawn(pilot.app)
 
 
+@pytest.mark.pilot
 async def test_a_run_whose_model_is_not_known_asks_for_one_before_it_asks_it(
     tmp_path: Path,
 ) -> None:

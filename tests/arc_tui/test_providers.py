@@ -79,6 +79,7 @@ def recorded_run(db: Path, model: str = "gpt-4o") -> str:
                                    model=model)).id  # fmt: skip
 
 
+@pytest.mark.pilot
 def test_the_model_that_made_the_run_is_asked_unless_another_is_named(
     tmp_path: Path, openai_api: OpenaiApi, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -233,6 +233,7 @@ async def test_a_part_of_the_step_is_chosen_and_copied(db: Path, key: str) -> No
         assert screen.is_current
 
 
+@pytest.mark.pilot
 async def test_a_command_is_copied_without_what_a_terminal_would_obey(tmp_path: Path) -> None:
     said = "ls -l \x1b[201~\x1b]0;title\x07\u202e\n"
     key = sample.put(

@@ -408,6 +408,7 @@ async def test_the_trace_screen_opens_it_at_the_step_under_its_cursor(
         assert not screen.is_current
 
 
+@pytest.mark.pilot
 async def test_an_edit_nobody_asked_about_is_not_left_by_one_key(db: Path) -> None:
     async with opened(db, below=True) as (pilot, screen):
         screen.edit_pane.put("Be brief.")
@@ -483,6 +484,7 @@ async def test_the_order_of_the_calls_is_a_choice_of_a_server_alone(db: Path) ->
         assert screen.request.sampling == AUTO
 
 
+@pytest.mark.pilot
 async def test_why_steps_drop_out_is_said_before_anything_is_asked(tmp_path: Path) -> None:
     path = tmp_path / "arc.db"
     lost = Fidelity(level=Level.NONE, reasons=("held by the server",))
@@ -522,6 +524,7 @@ async def test_the_diff_takes_the_editors_place_and_gives_it_back_with_all_its_l
         assert "keys here" in drawn(pilot.app)
 
 
+@pytest.mark.pilot
 async def test_each_text_is_undone_on_its_own(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         pane = screen.edit_pane

@@ -249,6 +249,7 @@ async def test_r_reads_what_another_process_wrote(db: Path) -> None:
         assert len(listed(screen)) == 4
 
 
+@pytest.mark.pilot
 async def test_a_double_click_opens_a_run(db: Path) -> None:
     async with opened(db) as (pilot, _):
         await pilot.click(RunTable, offset=(10, 2), times=2)

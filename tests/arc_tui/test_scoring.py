@@ -133,6 +133,7 @@ def test_the_estimate_asks_nothing(api: MessagesApi, db: Path) -> None:
     assert (said["calls"], said["stored"], api.asked) == (12, 0, 0)
 
 
+@pytest.mark.pilot
 def test_scores_are_kept_under_mode_model_and_rubric_with_their_samples(
     api: MessagesApi, db: Path
 ) -> None:

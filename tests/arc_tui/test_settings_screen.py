@@ -192,6 +192,7 @@ async def test_every_theme_can_be_used(six_runs: Path) -> None:
 # --- keys that were set
 
 
+@pytest.mark.pilot
 async def test_bar_help_and_palette_show_the_keys_that_were_set(six_runs: Path) -> None:
     app = ArcApp(six_runs, settings=Settings(keymap={"runs.sort": "f7", "app.help": "f11"}))
     async with app.run_test(size=(160, 40)) as pilot:

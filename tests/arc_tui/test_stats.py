@@ -114,6 +114,7 @@ def four_trials(path: Path, **more: Any) -> None:
 # --- the table
 
 
+@pytest.mark.pilot
 def test_rates_stand_with_their_interval_and_what_they_count(db: Path) -> None:
     four_trials(db)
     add(db, "c", "1", None)

@@ -105,6 +105,7 @@ async def type_in(pilot: Pilot[None], words: str) -> None:
     await pilot.press("enter")
 
 
+@pytest.mark.pilot
 async def test_it_opens_with_the_step_that_the_rules_name(db: Path) -> None:
     async with opened(db, TOUR) as (pilot, screen):
         assert screen.state.phase == "done"

@@ -85,6 +85,7 @@ def test_auto_is_plain_where_a_terminal_knows_few_colours() -> None:
 
 
 @pytest.mark.parametrize("theme", [AUTO, "arc-dark", "nord"])
+@pytest.mark.pilot
 async def test_without_colours_none_is_drawn_and_the_cursor_is_seen(
     theme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -141,6 +141,7 @@ async def test_rows_steps_candidates_and_errors_are_one_key_away(db: Path, key: 
         assert screen.step == 0
 
 
+@pytest.mark.pilot
 async def test_repeats_unfold_where_a_step_inside_is_wanted(db: Path, key: str) -> None:
     async with opened(db, key) as (pilot, screen):
         assert "×3 get_reservation NQNUSR" in text(pilot.app)
@@ -153,6 +154,7 @@ async def test_repeats_unfold_where_a_step_inside_is_wanted(db: Path, key: str) 
         assert screen.step == 5
 
 
+@pytest.mark.pilot
 async def test_lanes_zoom_and_follow_the_cursor(db: Path, key: str) -> None:
     async with opened(db, key) as (pilot, screen):
         await press(pilot, "z")
@@ -246,6 +248,7 @@ async def test_a_tag_that_another_writer_keeps_out_is_written_after_it(
         assert [(tag.step, tag.failure) for tag in tags(db)] == [(3, "loop"), (4, "wrong tool")]
 
 
+@pytest.mark.pilot
 async def test_enter_accepts_the_suggestion_with_its_evidence(db: Path, key: str) -> None:
     async with opened(db, key) as (pilot, _):
         await press(pilot, "t")
@@ -271,6 +274,7 @@ async def test_a_note_is_kept_with_the_tag(db: Path, key: str) -> None:
         assert [(tag.failure, tag.why) for tag in tags(db)] == [("bad args", "oh")]
 
 
+@pytest.mark.pilot
 async def test_escape_leaves_the_picker_without_a_tag(db: Path, key: str) -> None:
     async with opened(db, key) as (pilot, screen):
         await press(pilot, "t")
@@ -296,6 +300,7 @@ async def test_p_says_where_a_value_came_from_and_enter_goes_there(db: Path, key
         assert screen.step < 4
 
 
+@pytest.mark.pilot
 async def test_enter_on_evidence_of_another_step_goes_there(db: Path, key: str) -> None:
     async with opened(db, key) as (pilot, screen):
         await press(pilot, "enter")
@@ -331,6 +336,7 @@ async def test_what_a_step_rests_on_joins_its_reasons(db: Path, key: str) -> Non
         assert "✗ reservation_id  NQNUSR" in text(pilot.app)
 
 
+@pytest.mark.pilot
 async def test_m_asks_where_the_money_went(db: Path, key: str) -> None:
     posted: list[Message] = []
     app = ArcApp(db)

@@ -150,6 +150,7 @@ async def test_without_an_edit_r_asks_for_one_which_may_be_a_file(db: Path) -> N
         assert "r test with demo, rule-based" in drawn(pilot.app)
 
 
+@pytest.mark.pilot
 async def test_e_takes_a_kept_edit(db: Path) -> None:
     with open_ledger(db) as store:
         edits.save(store, V4_EDIT)

@@ -221,6 +221,7 @@ def test_held_steps_are_counted_unless_all_rows_are_asked_for(db: Path) -> None:
 # --- what is left out, and why
 
 
+@pytest.mark.pilot
 def test_failures_of_others_and_held_out_tasks_are_left_out_and_said(db: Path) -> None:
     names = traces(db)
     with open_ledger(db) as store:

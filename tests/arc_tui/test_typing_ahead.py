@@ -215,6 +215,7 @@ async def test_a_file_is_imported_open_and_tagged_in_three_keys(
     assert (tag.trace, tag.failure) == (shown.trace, H)
 
 
+@pytest.mark.pilot
 async def test_a_run_that_a_person_opens_is_not_hidden_by_one_that_was_imported(db: Path) -> None:
     async with opened(db) as pilot:
         await settle(pilot)

@@ -88,6 +88,7 @@ async def test_the_view_menu_counts_how_noise_blurs_a_shape_and_is_then_done(dem
         assert "calibration.view" not in offered_here(pilot), "the figures stay the same"
 
 
+@pytest.mark.pilot
 async def test_refreshing_reads_what_was_labelled_meanwhile(demo: Path) -> None:
     async with at(demo, ("runs.calibration",), LARGE) as pilot:
         assert "No labels yet" in text(pilot.app)
@@ -200,6 +201,7 @@ async def test_what_is_shown_is_copied(way: str, name: str, demo: Path) -> None:
         assert any(line.strip() and line.strip() in shown for line in copied)
 
 
+@pytest.mark.pilot
 async def test_tab_goes_from_the_bars_to_the_runs_behind_one_and_back(demo: Path) -> None:
     async with at(demo, ("runs.failures",), LARGE) as pilot:
         first = pilot.app.screen.focused

@@ -38,6 +38,7 @@ SOCKETS = {
     "arc_tui/serve/session.py": "`arc serve`: the socket of a page",
 }
 CLIENTS = {
+    "replay/models/connection.py": "the client of models, for both SDKs",
     "replay/models/messages.py": "the client of models, for the Messages API",
     "replay/models/openai.py": "the client of models, for OpenAI's two APIs",
     "replay/doctor/checks.py": "the version of OpenSSL, for a report",
