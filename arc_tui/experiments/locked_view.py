@@ -85,7 +85,8 @@ class ReplayView(Struct, frozen=True, eq=False, kw_only=True):
     `spent_usd` counts live calls of this run only (`spent_complete` where every price was known);
     `calls` were made, `cached` responses were there already. `unanswered` steps lack an arm that
     was declined; `ended` says why nothing more was asked, None where all was. `rules` are those of
-    the user by which answers were compared, beside `replay.compare.actions.RULES`.
+    the user by which answers were compared, beside `replay.compare.actions.RULES`. `others` are the
+    further arms, each as a replay of its own beside the same control.
     """
 
     trace: str
@@ -108,11 +109,18 @@ class ReplayView(Struct, frozen=True, eq=False, kw_only=True):
     unanswered: int = 0
     ended: str | None = None
     digest: str | None = None
+    others: tuple[ReplayView, ...] = ()
+
+    @property
+    def arms(self) -> tuple[ReplayView, ...]:
+        """Every arm beside control."""
+        return (self, *self.others)
 
     @property
     def differs(self) -> bool:
-        """Does the edit change an action: beyond chance, or, of one sample, in that sample?"""
-        return any(row.mark in ("fixed", "broke", "changed") for row in self.rows)
+        """Does an edit change an action: beyond chance, or, of one sample, in that sample?"""
+        marks = (row.mark for arm in self.arms for row in arm.rows)
+        return any(mark in ("fixed", "broke", "changed") for mark in marks)
 
 
 EMPTY = ReplayView(

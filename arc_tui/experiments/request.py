@@ -5,22 +5,23 @@ it will cost, said before anything is asked.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from itertools import chain, count
 from typing import TypeAlias, TypeVar
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from arc_tui.experiments.models import ModelPool, servers_of
 from arc_tui.ui import format
 from arc_tui.ui.format import cost
 from replay.budget import Limits
 from replay.compare.rules import PLAIN, Rules
-from replay.edit.changes import Edit
+from replay.edit.changes import Edit, SetModel
 from replay.errors import BadEdit
 from replay.free.recorded_results import Stub
 from replay.locked.estimate import Estimate
 from replay.locked.row import AUTO, LEVELS, Sampling
-from replay.models.choose import DEMO
+from replay.models.choose import DEMO, label
 from replay.store.handle import Store
 from replay.trace import Effect
 
@@ -51,17 +52,25 @@ def views_of(run: Run[R, View], store: Store, request: R) -> Generator[View]:
 
 
 class ReplayRequest(ExperimentRequest, frozen=True, kw_only=True):
-    """What to replay.
+    """What to replay: the run as recorded, and under `edit` and each of the `others` beside it.
 
     `resample` asks everything afresh, in a new range of samples beside those that are kept.
     """
 
     trace: str
     edit: Edit | None = None
+    others: tuple[Edit, ...] = ()
     steps: Collection[int] | None = None
     sampling: Sampling = AUTO
     resample: bool = False
     rules: Rules = PLAIN
+
+    @property
+    def edits(self) -> tuple[Edit | None, ...]:
+        """The edit of each arm beside control; None alone where there is none."""
+        if self.edit is None and self.others:
+            return self.others
+        return (self.edit, *self.others)
 
 
 class FreeRunRequest(ExperimentRequest, frozen=True, kw_only=True):
@@ -83,10 +92,32 @@ class FreeRunRequest(ExperimentRequest, frozen=True, kw_only=True):
     rules: Rules = PLAIN
 
 
-def asked_models(model: str | None, edit: Edit | None) -> tuple[str, ...]:
-    """The models of both arms, each once. () where it is not known which one to ask."""
-    other = edit.model if edit is not None else None
-    return tuple(dict.fromkeys(each for each in (model, other or model) if each is not None))
+def asked_models(model: str | None, *edits: Edit | None) -> tuple[str, ...]:
+    """The models of control and of each edit, each once. () where it is not known which to ask."""
+    others = [edit.model for edit in edits if edit is not None]
+    named = (model, *(other or model for other in others))
+    return tuple(dict.fromkeys(each for each in named if each is not None))
+
+
+def with_own_names(edits: Sequence[Edit]) -> tuple[Edit, ...]:
+    """The edits of several arms, each under a name that no other has.
+
+    Raises BadEdit where two of them are one edit.
+    """
+    taken: dict[str, Edit] = {}
+    for edit in edits:
+        same = next((each for each in taken.values() if each.digest == edit.digest), None)
+        if same is not None:
+            raise BadEdit(f"two arms are the same edit: {same.name!r} and {edit.name!r}")
+        tries = chain([edit.name], (f"{edit.name} {n}" for n in count(2)))
+        name = next(each for each in tries if each not in taken)
+        taken[name] = edit if name == edit.name else structs.replace(edit, name=name)
+    return tuple(taken.values())
+
+
+def model_arm(name: str) -> Edit:
+    """The arm that asks another model what was recorded."""
+    return Edit(name=label(name), changes=(SetModel(name),))
 
 
 def is_local(models: tuple[str, ...]) -> bool:

@@ -9,7 +9,7 @@ bounds the spending is the budget.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -66,10 +66,23 @@ def estimate(
 
     Raises BadEdit as `locked.replay` does.
     """
-    planned = plans(trace, edit, models.control.name, steps, edited_model=models.edited.name)
-    open_plans = [plan for plan in planned if plan.refusal is None]
-    first, stored = _calls(open_plans, models, sampling, sampling.first)
-    ceiling, _ = _calls(open_plans, models, sampling, sampling.last)
+    return estimate_arms(trace, [(edit, models)], sampling=sampling, steps=steps)
+
+
+def estimate_arms(
+    trace: Trace,
+    arms: Sequence[tuple[Edit | None, Models]],
+    *,
+    sampling: Sampling = AUTO,
+    steps: Collection[int] | None = None,
+) -> Estimate:
+    """What `arms.replay_arms` with the same arguments would ask for, what arms share once.
+
+    Raises BadEdit as `locked.replay` does.
+    """
+    planned = [(_open_plans(trace, edit, models, steps), models) for edit, models in arms]
+    first, stored = _calls(planned, sampling, sampling.first)
+    ceiling, _ = _calls(planned, sampling, sampling.last)
     return Estimate(
         calls=len(first),
         stored=stored,
@@ -82,38 +95,58 @@ def estimate(
     )
 
 
+def _open_plans(
+    trace: Trace, edit: Edit | None, models: Models, steps: Collection[int] | None
+) -> list[Plan]:
+    """The steps that can be asked."""
+    planned = plans(trace, edit, models.control.name, steps, edited_model=models.edited.name)
+    return [plan for plan in planned if plan.refusal is None]
+
+
 def _sum(calls: list[_Call]) -> float | None:
     known = [call.usd for call in calls if call.usd is not None]
     return sum(known) if len(known) == len(calls) else None
 
 
 def _calls(
-    planned: list[Plan], models: Models, sampling: Sampling, samples: Callable[[int], int]
+    arms: Iterable[tuple[list[Plan], Models]], sampling: Sampling, samples: Callable[[int], int]
 ) -> tuple[list[_Call], int]:
     """The calls that are not answered yet, each key once, and how many are; `samples` of a step."""
     found: dict[str, _Call | None] = {}
-    for model, sides in (
-        (models.control, [plan.control for plan in planned]),
-        (models.edited, [plan.edited for plan in planned]),
-    ):
-        left = 0
-        for plan, arm in zip(planned, sides, strict=True):
-            if arm is plan.edited and plan.edited_refusal is not None:
-                continue
-            usage = _usage(plan.step, arm)
-            first = _call(plan, usage, model, sampling.schedule, left)
-            again = _call(plan, usage, model, sampling.schedule, None)
-            touched = not plan.edited.sent.asks_as(plan.control.sent)
-            wanted = samples if touched else sampling.first
-            for place in range(wanted(plan.step.index)):
-                number = sampling.number(place)
-                key = arm.sent.key(number)
-                if key not in found:
-                    known = model.stored(arm.sent, number)
-                    found[key] = None if known else again if place else first
-            left = usage.input_tokens or 0
+    for planned, models in arms:
+        for model, sides in (
+            (models.control, [plan.control for plan in planned]),
+            (models.edited, [plan.edited for plan in planned]),
+        ):
+            _add_calls(found, model, list(zip(planned, sides, strict=True)), sampling, samples)
     calls = [call for call in found.values() if call is not None]
     return calls, len(found) - len(calls)
+
+
+def _add_calls(
+    found: dict[str, _Call | None],
+    model: Cached,
+    requests: list[tuple[Plan, Arm]],
+    sampling: Sampling,
+    samples: Callable[[int], int],
+) -> None:
+    """The calls of one arm by their keys, None for those that are answered."""
+    left = 0
+    for plan, arm in requests:
+        if arm is plan.edited and plan.edited_refusal is not None:
+            continue
+        usage = _usage(plan.step, arm)
+        first = _call(plan, usage, model, sampling.schedule, left)
+        again = _call(plan, usage, model, sampling.schedule, None)
+        touched = not plan.edited.sent.asks_as(plan.control.sent)
+        wanted = samples if touched else sampling.first
+        for place in range(wanted(plan.step.index)):
+            number = sampling.number(place)
+            key = arm.sent.key(number)
+            if key not in found:
+                known = model.stored(arm.sent, number)
+                found[key] = None if known else again if place else first
+        left = usage.input_tokens or 0
 
 
 def price_of(model: Cached, usage: Usage) -> Cost | None:

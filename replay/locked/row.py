@@ -112,15 +112,16 @@ class Row:
         self._result = None
         self.finished = True
 
-    def advance(self, tests: int) -> None:
-        """Want more samples where those that are in leave it open whether the arms differ."""
+    def advance(self, tests: int, breaks: int = 1) -> None:
+        """Want more samples where those that are in leave it open whether the arms differ, in a
+        replay of so many tests, and of so many at the break."""
         following = self.sampling.after(self._level)
-        if following is None or not self._is_open(tests):
+        if following is None or not self._is_open(tests, breaks):
             self.finished = True
         else:
             self._level = following
 
-    def _is_open(self, tests: int) -> bool:
+    def _is_open(self, tests: int, breaks: int) -> bool:
         result = self.result()
         test = step_test(result)
         broken = break_test(result) if self._detector is not None else None
@@ -128,7 +129,7 @@ class Row:
             return False
         control, edited = test.control, test.edited
         counts = (control.diverges, control.decided, edited.diverges, edited.decided)
-        return is_open(*counts, tests) or (broken is not None and is_open(*broken.counts, 1))
+        return is_open(*counts, tests) or (broken is not None and is_open(*broken.counts, breaks))
 
     def result(self) -> StepResult:
         """The step as far as it is known."""

@@ -162,18 +162,18 @@ def replay(
     Raises BadEdit naming the step where the edit does not apply, OfflineMiss naming it where an
     answer is not stored and none may be asked for.
     """
-    planned = plans(trace, edit, models.control.name, steps, edited_model=models.edited.name)
-    rows = [Row(plan, edit, models, sampling, rules, detector) for plan in planned]
-    yield from (row.result() for row in rows if row.finished)
-    waiting = [row for row in rows if not row.finished]
-    in_turn = sampling.schedule == "cheap"
-    try:
-        yield from (_in_turn if in_turn else _replay_rows)(waiting, sampling)
-    except ModelRefused as refused:
-        for row in waiting:
-            if not row.finished:
-                row.end(refused)
-                yield row.result()
+    lane = Lane(
+        trace,
+        edit,
+        models,
+        sampling=sampling,
+        steps=steps,
+        rules=rules,
+        detector=detector,
+        name="",
+    )
+    for _, result in replay_all([lane], batch=sampling.schedule == "batch"):
+        yield result
 
 
 def run_again(
@@ -191,47 +191,17 @@ def run_again(
     )
 
 
-def _in_turn(rows: Sequence[Row], sampling: Sampling) -> Iterator[StepResult]:
-    """Step after step through all its levels. The first sample of an arm goes ahead and leaves its
-    request in the provider's cache; the other samples, and the next step, read it there."""
-    tests = sum(row.touched for row in rows)
-    marked = len(rows) > 1 or sampling.levels[-1] > 1
-    for row in rows:
-        while not row.finished:
-            missing = row.missing()
-            _ask([each for each in missing if each.place == 0], marked=marked)
-            _ask([each for each in missing if each.place > 0], marked=marked)
-            row.advance(tests)
-            yield row.result()
-
-
-def _replay_rows(rows: Sequence[Row], sampling: Sampling) -> Iterator[StepResult]:
-    """Every step at one level, then those that are still open at the next."""
-    tests = sum(row.touched for row in rows)
-    while rows:
-        missing = [each for row in rows for each in row.missing()]
-        _ask(missing, batch=sampling.schedule == "batch")
-        for row in rows:
-            row.advance(tests)
-            yield row.result()
-        rows = [row for row in rows if not row.finished]
-
-
-def _ask(missing: Sequence[Missing], *, marked: bool = False, batch: bool = False) -> None:
-    """Ask for samples, and give each to its row. Raises OfflineMiss naming the step."""
-    for each, outcome in answers_of(missing, marked=marked, batch=batch):
-        if isinstance(outcome, OfflineMiss):
-            raise outcome
-        each.row.take(each, outcome)
-
-
 AT_ONCE = 8
 """So many traces are under way at a time: what a limit cuts short is a few of them and not all."""
 
 
 class Lane:
-    """One trace of several, replayed as `run.replay` with the same arguments would.
+    """One trace under one edit, beside others. In turn, a step goes through all its levels before
+    the next, and the first sample of an arm goes ahead: it leaves its request in the provider's
+    cache, and the other samples, and the next step, read it there.
 
+    `tests` is how many steps the edits of a replay touch, `breaks` how many of them meet the break,
+    those of its other arms too. `name` stands before what is said of an answer that is not stored.
     `miss` is the first answer that is not stored and may not be asked for: a lane ends with it.
     `marked`: other requests go on from one of its own, and read it in a provider's cache.
     """
@@ -246,14 +216,17 @@ class Lane:
         steps: Collection[int] | None = None,
         rules: Rules = PLAIN,
         detector: Detector | None = None,
+        name: str | None = None,
     ) -> None:
         planned = plans(trace, edit, models.control.name, steps, edited_model=models.edited.name)
         self.trace = trace
+        self.name = trace.header.source_id if name is None else name
         self.miss: OfflineMiss | None = None
         self._in_turn = sampling.schedule == "cheap"
         self._rows = [Row(plan, edit, models, sampling, rules, detector) for plan in planned]
         self._refused = [row.result() for row in self._rows if row.finished]
-        self._tests = sum(row.touched for row in self._open)
+        self.tests = sum(row.touched for row in self._open)
+        self.breaks = 1
         again = len(self._rows) > 1 or sampling.levels[-1] > 1
         self.marked = self._in_turn and again
         self._wanted: list[Missing] = []
@@ -301,7 +274,7 @@ class Lane:
     def _advance(self) -> list[StepResult]:
         turn = self._turn()
         for row in turn:
-            row.advance(self._tests)
+            row.advance(self.tests, self.breaks)
         return [row.result() for row in turn]
 
     def end(self, why: ModelRefused) -> Iterator[StepResult]:
@@ -311,10 +284,8 @@ class Lane:
             yield row.result()
 
 
-def replay_all(
-    lanes: Iterable[Lane], *, batch: bool = False
-) -> Generator[tuple[Trace, StepResult]]:
-    """Ask the lanes, `AT_ONCE` of them at a time, or all in one `batch`; yields as `run.replay`.
+def replay_all(lanes: Iterable[Lane], *, batch: bool = False) -> Generator[tuple[Lane, StepResult]]:
+    """Ask the lanes, `AT_ONCE` of them at a time, or all in one `batch`; yields as `replay`.
 
     A lane is taken when another is over. A model that declines altogether ends all that are under
     way, and no other is taken. Raises OfflineMiss naming run and step once all that is stored is
@@ -329,27 +300,27 @@ def replay_all(
             miss = miss or next((_named(lane) for lane in going if lane.miss is not None), None)
             going = [lane for lane in going if not lane.over]
     except ModelRefused as refused:
-        yield from ((lane.trace, row) for lane in going for row in lane.end(refused))
+        yield from ((lane, row) for lane in going for row in lane.end(refused))
         return
     if miss is not None:
         raise miss
 
 
-def _wave(lanes: Sequence[Lane], *, batch: bool) -> Iterator[tuple[Trace, StepResult]]:
+def _wave(lanes: Sequence[Lane], *, batch: bool) -> Iterator[tuple[Lane, StepResult]]:
     """One wave of each."""
     for lane in lanes:
-        yield from ((lane.trace, row) for row in lane.refused())
+        yield from ((lane, row) for row in lane.refused())
     owners = {each: lane for lane in lanes for each in lane.wave()}
     marked = any(lane.marked for lane in lanes)
     for each, outcome in answers_of(tuple(owners), marked=marked, batch=batch):
         lane = owners[each]
-        yield from ((lane.trace, row) for row in lane.take(each, outcome))
+        yield from ((lane, row) for row in lane.take(each, outcome))
 
 
 def _named(lane: Lane) -> OfflineMiss:
     assert lane.miss is not None
-    name = lane.trace.header.source_id
-    return OfflineMiss(f"{name}, {lane.miss.message}", lane.miss.hint)
+    said = ", ".join(filter(None, (lane.name, lane.miss.message)))
+    return OfflineMiss(said, lane.miss.hint)
 
 
 def answers_of(

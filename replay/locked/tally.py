@@ -240,11 +240,24 @@ AtBreak: TypeAlias = Literal["absent", "present", "reworded", "absent in control
 """
 
 
+class Held(Struct, frozen=True, kw_only=True):
+    """Which tests of an arm hold beside all others that were made with them (Holm): those of
+    `steps`, and the one `at_break`, which is held against the breaks of the other arms alone.
+
+    `tests` were made at the steps of all `arms`.
+    """
+
+    steps: set[int]
+    at_break: bool
+    tests: int
+    arms: int = 1
+
+
 class Judge(Struct, frozen=True):
     """What the tests of a replay let one say of a step."""
 
     tests: Mapping[int, StepTest]
-    effects: set[int]
+    held: Held
     break_step: int | None
     broken: BreakTest | None
     diverges: int | None
@@ -276,7 +289,7 @@ class Judge(Struct, frozen=True):
 
     def _tested(self, test: StepTest) -> Mark:
         """By the samples: what is beyond chance, and what they exclude."""
-        if test.step in self.effects:
+        if test.step in self.held.steps:
             return "changed"
         words = test.edited.rewords_mostly and not test.control.rewords_mostly
         return "same" if test.likely <= ALPHA and not words else "unclear"
@@ -304,7 +317,7 @@ class Judge(Struct, frozen=True):
         if test is None or not test.control_n or not test.edited_n:
             return False
         gone = test.is_controls and not test.is_edited
-        return gone and (self.look or test.p <= ALPHA)
+        return gone and (self.look or self.held.at_break)
 
 
 def _mostly_flawed(replies: Sequence[Reply]) -> bool:

@@ -15,6 +15,7 @@ from replay.locked.tally import (
     AtBreak,
     BreakTest,
     Counts,
+    Held,
     Judge,
     Mark,
     Reply,
@@ -63,15 +64,18 @@ class Verdict(Struct, frozen=True, kw_only=True):
     `effects` the steps at which they differ beyond chance (Fisher's test, Holm over the tests);
     `effect_step` is the first. `noise` is how often control itself diverges from the recording, or
     from its own first answer. `at_break_test` counts the answers at the break that still show the
-    failure, and says by whose word. `marks` says by step what the edit did. `dimmed` steps come
+    failure, and says by whose word; `at_break_effect` tells whether the arms differ there beyond
+    chance. `marks` says by step what the edit did. `dimmed` steps come
     after the first divergence of the edited arm: their history is not one it would have had.
 
     `weakest` is the lowest fidelity of a request that was asked, with its `reasons`, `masked` the
     values of those requests that nobody saw; `losses` is what no request could be sent with.
-    `basis` says what `sentence` rests on, `notices` what stands against it.
+    `basis` says what `sentence` rests on, `notices` what stands against it. Of several arms,
+    `edit_sentence` is what `sentence` says of this one alone.
     """
 
     sentence: str = ""
+    edit_sentence: str = ""
     model: str
     samples: int
     control: Match
@@ -86,6 +90,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
     break_step: int | None = None
     at_break: AtBreak | None = None
     at_break_test: BreakTest | None = None
+    at_break_effect: bool = False
     marks: Mapping[int, Mark] = {}
     collateral: Collateral | None = None
     dimmed: tuple[int, ...] = ()
@@ -113,22 +118,27 @@ def summary(
     notice: str | None = None,
     masked: Mapping[int, int] = {},
     edited_model: str | None = None,
+    held: Held | None = None,
 ) -> Verdict:
     """The verdict over the steps asked so far, in any order. `break_step` is where the run broke.
 
     `notice` is what the caller knows against a prompt edit, for example that every call of the
-    recording is malformed: no prompt answers that. `masked` counts masked values by step.
+    recording is malformed: no prompt answers that. `masked` counts masked values by step. `held`
+    says which tests hold beside those of other arms, None where there is this one alone.
     """
     rows = sorted(results, key=lambda row: row.step)
     replayed = [row for row in rows if row.control]
     edited = [row for row in replayed if row.edited]
     tests = {test.step: test for row in edited if (test := step_test(row)) is not None}
     samples = max((max(len(row.control), len(row.edited)) for row in replayed), default=0)
-    effects = holm({step: test.p for step, test in tests.items()}) if samples > 1 else set()
     rebased = any(row.rebased for row in replayed)
     diverges = _left(edited, tests) if rebased else _first_divergence(_edited(edited))
     broken = next((break_test(row) for row in edited if row.step == break_step), None)
-    judge = Judge(tests, effects, break_step, broken, diverges, samples <= 1)
+    held = held or _held(tests, broken)
+    effects = held.steps if samples > 1 else set()
+    judge = Judge(
+        tests, structs.replace(held, steps=effects), break_step, broken, diverges, samples <= 1
+    )
     marks = {row.step: each for row in edited if (each := judge.mark(row)) is not None}
     dimmed = {row.step for row in rows if diverges is not None and row.step > diverges}
     weakest = max(
@@ -149,6 +159,7 @@ def summary(
         break_step=break_step,
         at_break=judge.at_break(edited) if edited else None,
         at_break_test=broken,
+        at_break_effect=samples > 1 and broken is not None and held.at_break,
         marks=marks,
         collateral=_collateral(marks[step] for step in marks if step not in dimmed),
         dimmed=tuple(sorted(dimmed)),
@@ -160,7 +171,21 @@ def summary(
     )
     if not edited:
         facts = structs.replace(facts, collateral=None)
-    return structs.replace(facts, sentence=sentence(facts, rows), basis=basis(facts, replayed))
+    return structs.replace(
+        facts,
+        sentence=sentence(facts, rows),
+        edit_sentence=" ".join(f"{each}." for each in _edit_clauses(facts, rows)),
+        basis=basis(facts, replayed, held),
+    )
+
+
+def _held(tests: Mapping[int, StepTest], broken: BreakTest | None) -> Held:
+    """The tests of one arm."""
+    return Held(
+        steps=holm({step: test.p for step, test in tests.items()}),
+        at_break=broken is not None and broken.p <= ALPHA,
+        tests=len(tests),
+    )
 
 
 def _first_divergence(arms: Iterable[tuple[StepResult, Sequence[Reply]]]) -> int | None:
@@ -240,21 +265,26 @@ def sentence(facts: Verdict, rows: Sequence[StepResult]) -> str:
     """The verdict in words: what each arm did at which step, and how little few samples say."""
     if not facts.control.of:
         return "No step was replayed."
-    by_step = {row.step: row for row in rows}
-    parts = [_of_control(facts, by_step)]
-    touched = any(row.touched for row in rows)
-    if facts.edited is not None:
-        what = _of_edit(facts, by_step) if touched else "No request changed"
-        parts.append("; ".join([what, *_of_break(facts)]))
+    parts = [control_clause(facts, rows), *_edit_clauses(facts, rows)]
     if facts.look:
         parts.append("1 sample: not conclusive")
-    if facts.edited is not None and touched:
+    if facts.edited is not None and any(row.touched for row in rows):
         parts.append("Outcome not evaluated")
     parts.extend(_of_model(facts, rows))
     return " ".join(f"{each}." for each in parts)
 
 
-def basis(facts: Verdict, rows: Sequence[StepResult]) -> tuple[str, ...]:
+def _edit_clauses(facts: Verdict, rows: Sequence[StepResult]) -> list[str]:
+    """What the edit does, and what became of the failure; [] without an edit."""
+    if facts.edited is None:
+        return []
+    by_step = {row.step: row for row in rows}
+    touched = any(row.touched for row in rows)
+    what = _of_edit(facts, by_step) if touched else "No request changed"
+    return ["; ".join([what, *_of_break(facts)])]
+
+
+def basis(facts: Verdict, rows: Sequence[StepResult], held: Held | None = None) -> tuple[str, ...]:
     """What the verdict rests on: samples, tests, and how noisy control is itself."""
     if facts.look:
         return ()
@@ -264,9 +294,15 @@ def basis(facts: Verdict, rows: Sequence[StepResult]) -> tuple[str, ...]:
     noise = f"noise floor{first} {percent(facts.noise)}"
     if not facts.tests:
         return (f"{span} samples per step", noise)
-    steps = f"{len(facts.tests)} step{'' if len(facts.tests) == 1 else 's'}"
-    method = f"{span} samples per arm, Fisher's exact test, Holm over {steps}"
+    method = f"{span} samples per arm, Fisher's exact test, Holm over {_family(facts, held)}"
     return (f"{_significance(facts)} ({method})", noise)
+
+
+def _family(facts: Verdict, held: Held | None) -> str:
+    """What the correction is over."""
+    if held is not None and held.arms > 1:
+        return f"{held.tests} tests of {held.arms} arms"
+    return f"{len(facts.tests)} step{'' if len(facts.tests) == 1 else 's'}"
 
 
 def _significance(facts: Verdict) -> str:
@@ -283,7 +319,8 @@ def _significance(facts: Verdict) -> str:
     return found
 
 
-def _of_control(facts: Verdict, rows: dict[int, StepResult]) -> str:
+def control_clause(facts: Verdict, rows: Sequence[StepResult]) -> str:
+    """How far control repeats the recording."""
     match = facts.control
     clause = f"Control matches {match.repeated} of {match.of} steps"
     if match.reworded:
@@ -291,7 +328,8 @@ def _of_control(facts: Verdict, rows: dict[int, StepResult]) -> str:
     if match.unclear:
         clause += f", {match.unclear} not comparable"
     if facts.edited is None and facts.control_diverges is not None:
-        how = _divergence(rows[facts.control_diverges], "control")
+        row = next(each for each in rows if each.step == facts.control_diverges)
+        how = _divergence(row, "control")
         clause += f"; it first diverges at step {facts.control_diverges}: {how}"
     return clause
 
@@ -370,9 +408,7 @@ def _absent(facts: Verdict) -> str:
     """What the failure's absence in the edited arm, and not in control, proves."""
     if _is_past(facts):
         return "after divergence, not counted"
-    test = facts.at_break_test
-    is_significant = facts.look or (test is not None and test.p <= ALPHA)
-    return "fixed" if is_significant else "inconclusive"
+    return "fixed" if facts.look or facts.at_break_effect else "inconclusive"
 
 
 def _is_past(facts: Verdict) -> bool:

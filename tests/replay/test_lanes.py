@@ -70,8 +70,8 @@ def test_every_trace_comes_to_what_it_comes_to_alone(store: Store, sampling: Sam
     models = Models.one(Cached(store, "tiny", Tiny()))
     together: dict[str, list[StepResult]] = {trace.id: [] for trace in traces}
     lanes = (Lane(trace, EDIT, models, sampling=sampling) for trace in traces)
-    for trace, result in replay_all(lanes):
-        together[trace.id].append(result)
+    for lane, result in replay_all(lanes):
+        together[lane.trace.id].append(result)
     asked = models.control.asks
     for trace in traces:
         alone = list(replay(trace, EDIT, models, sampling=sampling))
@@ -92,7 +92,7 @@ def test_lanes_are_taken_as_others_end(store: Store) -> None:
     going = replay_all(coming())
     first, _ = next(going)
     assert len(taken) == AT_ONCE
-    assert {first.id, *(trace.id for trace, _ in going)} == {trace.id for trace in traces}
+    assert {first.trace.id, *(lane.trace.id for lane, _ in going)} == {trace.id for trace in traces}
     assert len(taken) == MANY
 
 
@@ -104,15 +104,15 @@ def test_a_missing_answer_ends_its_own_lane_and_is_raised_last(store: Store) -> 
     told: set[str] = set()
     with pytest.raises(OfflineMiss, match="case 1, step 0: no cached response of tiny"):
         told.update(
-            trace.id
-            for trace, _ in replay_all(Lane(each, EDIT, offline, sampling=TWICE) for each in traces)
+            lane.trace.id
+            for lane, _ in replay_all(Lane(each, EDIT, offline, sampling=TWICE) for each in traces)
         )
-    for trace, _ in _until_missing(traces, offline):
-        told.add(trace.id)
+    for lane, _ in _until_missing(traces, offline):
+        told.add(lane.trace.id)
     assert told == {traces[0].id, traces[2].id}
 
 
-def _until_missing(traces: Sequence[Trace], models: Models) -> Iterator[tuple[Trace, StepResult]]:
+def _until_missing(traces: Sequence[Trace], models: Models) -> Iterator[tuple[Lane, StepResult]]:
     try:
         yield from replay_all(Lane(each, EDIT, models, sampling=TWICE) for each in traces)
     except OfflineMiss:

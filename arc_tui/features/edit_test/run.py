@@ -128,9 +128,9 @@ class _Work:
         for lanes in [chain(breaks, controls)] if batch else [breaks, controls]:
             if self._ended is not None:
                 return
-            for trace, result in replay_all(lanes, batch=batch):
+            for lane, result in replay_all(lanes, batch=batch):
                 if result.ended is None:
-                    yield trace.id, result
+                    yield lane.trace.id, result
                 else:  # what it lacks is asked when this is run again
                     self._ended = result.ended
 

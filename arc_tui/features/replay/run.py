@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence
 from typing import TypeAlias
 
 from msgspec import structs
@@ -20,11 +20,12 @@ from arc_tui.experiments.request import CostEstimate, ReplayRequest, asked_model
 from replay.edit.changes import Edit
 from replay.errors import Stopped
 from replay.kept import keep, next_range
-from replay.locked.estimate import Estimate, estimate
+from replay.locked.arms import replay_arms, verdicts
+from replay.locked.estimate import Estimate, estimate_arms
 from replay.locked.row import AUTO, Models, Sampling
-from replay.locked.run import core, replay
+from replay.locked.run import core
 from replay.locked.tally import StepResult
-from replay.locked.verdict import summary
+from replay.locked.verdict import Verdict
 from replay.models.choose import default_name, label
 from replay.plan import Plan, plans
 from replay.store import edits, read
@@ -62,22 +63,26 @@ class ReplayEstimate(CostEstimate, frozen=True, eq=False, kw_only=True):
 
 
 def estimate_draft(store: Store, draft: Draft, request: ReplayRequest) -> ReplayEstimate:
-    """The estimate of the draft's edit, or of one that reaches every step. Asks nothing.
+    """The estimate of the draft's edit and of the other arms, or of an edit that reaches every
+    step. Asks nothing.
 
-    Raises BadEdit where the edit does not apply.
+    Raises BadEdit where an edit does not apply.
     """
-    edit = draft.edit or _everywhere(draft)
-    models = asked_models(request.model or draft.model, edit)
-    planned = _planned(draft, edit, whole_names(models))
+    edit = draft.edit
+    if edit is None and not request.others:
+        edit = _everywhere(draft)
     request = structs.replace(request, trace=draft.trace, edit=edit)
+    arms = [each for each in request.edits if each is not None]
+    models = asked_models(request.model or draft.model, *request.edits)
+    planned = _planned(draft, request, models)
     return ReplayEstimate(
         models=models,
         steps=len(draft.rows),
-        arms=2 if edit is not None else 1,
-        supposed=draft.edit is None,
+        arms=1 + len(arms),
+        supposed=draft.edit is None and not request.others,
         calls=estimate_cost(store, request) if models else None,
-        refused=_reasons(plan.refusal for plan in planned),
-        edit_refused=_reasons(plan.edited_refusal for plan in planned),
+        refused=_reasons(plan.refusal for plan in planned[0]) if planned else (),
+        edit_refused=_reasons(plan.edited_refusal for arm in planned for plan in arm),
         sampling=request.sampling,
         resample=request.resample,
         keyless=lacking_key(models),
@@ -90,10 +95,17 @@ def _everywhere(draft: Draft) -> Edit | None:
     return edit_of(draft, {target.label: f"{target.text}\n." for target in first}, "any")
 
 
-def _planned(draft: Draft, edit: Edit | None, models: Sequence[str]) -> list[Plan]:
+def _planned(draft: Draft, request: ReplayRequest, models: Sequence[str]) -> list[list[Plan]]:
+    """The steps of each arm."""
     if not models or draft.source is None:
         return []
-    return plans(draft.source, edit, models[0], None, edited_model=models[-1])
+    control, *_ = whole_names(models)
+    planned = []
+    for edit in request.edits:
+        other = edit.model if edit is not None else None
+        edited = control if other is None else whole_names([other])[0]
+        planned.append(plans(draft.source, edit, control, None, edited_model=edited))
+    return planned
 
 
 def _reasons(refusals: Iterable[str | None]) -> Reasons:
@@ -103,9 +115,11 @@ def _reasons(refusals: Iterable[str | None]) -> Reasons:
 def estimate_cost(store: Store, request: ReplayRequest) -> Estimate:
     """What `run_replay` would ask and cost. Asks nothing."""
     trace = read.load(store, trace_row(store, request.trace).trace)
-    models = ModelPool(store).arms(request.model or default_name(trace), request.edit)
-    sampling = sampling_of(store, request, trace, models)
-    return estimate(trace, request.edit, models, sampling=sampling, steps=request.steps)
+    pool = ModelPool(store)
+    name = request.model or default_name(trace)
+    arms = [(edit, pool.arms(name, edit)) for edit in request.edits]
+    sampling = sampling_of(store, request, trace, arms[0][1])
+    return estimate_arms(trace, arms, sampling=sampling, steps=request.steps)
 
 
 def sampling_of(store: Store, request: ReplayRequest, trace: Trace, models: Models) -> Sampling:
@@ -120,30 +134,18 @@ def sampling_of(store: Store, request: ReplayRequest, trace: Trace, models: Mode
 
 
 def run_replay(store: Store, request: ReplayRequest, pool: ModelPool) -> Generator[ReplayView]:
-    """Ask both arms; yields the view whenever more is known, the last one with its digest.
+    """Ask control and every edit; yields the view whenever more is known, the last one with its
+    digest.
 
     What was answered is kept: closed and run again, it asks only what is missing. A replay that
     was cut short has no digest. Raises BadEdit, ModelRefused, OfflineMiss with sentences, and
     Stopped.
     """
-    trace = read.load(store, trace_row(store, request.trace).trace)
-    edit = edits.save(store, request.edit) if request.edit is not None else None
-    models = pool.arms(request.model or default_name(trace), request.edit)
-    sampling = sampling_of(store, request, trace, models)
-    work = _Work(store, trace, edit, models, request, sampling, pool)
-    going = replay(
-        trace,
-        edit,
-        models,
-        sampling=sampling,
-        steps=request.steps,
-        rules=request.rules,
-        detector=work.detector,
-    )
+    work = _Work(store, request, pool)
     shown = 0.0
     try:
-        for result in going:
-            work.results[result.step] = result
+        for place, result in work.replay():
+            work.arms[place].results[result.step] = result
             if time.monotonic() - shown >= BETWEEN_VIEWS_S:
                 yield work.view()
                 shown = time.monotonic()
@@ -152,60 +154,94 @@ def run_replay(store: Store, request: ReplayRequest, pool: ModelPool) -> Generat
         raise
     view = work.view()
     yield view
-    if view.ended is not None:
-        return
-    results = list(work.results.values())
-    kept = core(
-        trace, edit, models, results, sampling=sampling, steps=request.steps, rules=request.rules
-    )
-    yield structs.replace(view, digest=keep(store, kept))
+    if view.ended is None:
+        yield work.kept(view)
+
+
+class _Arm:
+    """One edit under way: what is in so far."""
+
+    def __init__(
+        self, trace: Trace, edit: Edit | None, models: Models, steps: Collection[int] | None
+    ) -> None:
+        self.edit = edit
+        self.models = models
+        self.results: dict[int, StepResult] = {}
+        control, edited = (model.name for model in models)
+        planned = plans(trace, edit, control, steps, edited_model=edited)
+        asked = {plan.step.index for plan in planned if plan.refusal is None}
+        self.diff = edit_diff(trace, edit, asked)
 
 
 class _Work:
-    """A replay under way: what is in so far, as a view."""
+    """A replay under way."""
 
-    def __init__(
-        self,
-        store: Store,
-        trace: Trace,
-        edit: Edit | None,
-        models: Models,
-        request: ReplayRequest,
-        sampling: Sampling,
-        pool: ModelPool,
-    ) -> None:
-        self._pool = pool
-        self.results: dict[int, StepResult] = {}
-        self._trace = trace
-        self._edit = edit
-        self._models = models
+    def __init__(self, store: Store, request: ReplayRequest, pool: ModelPool) -> None:
+        self._store = store
         self._request = request
-        self._sampling = sampling
+        self._pool = pool
+        self._trace = trace = read.load(store, trace_row(store, request.trace).trace)
+        name = request.model or default_name(trace)
+        kept = [edits.save(store, each) if each is not None else None for each in request.edits]
+        self.arms = [_Arm(trace, each, pool.arms(name, each), request.steps) for each in kept]
+        self._sampling = sampling_of(store, request, trace, self.arms[0].models)
         self._total = len(trace.steps) if request.steps is None else len(request.steps)
-        names = [model.name for model in models]
-        planned = plans(trace, edit, names[0], request.steps, edited_model=names[1])
-        asked = {plan.step.index for plan in planned if plan.refusal is None}
-        self._diff = edit_diff(trace, edit, asked)
         self._break, self._notice = break_and_notice(store, trace.id)
-        said = diagnosis(store, trace.id)
-        self.detector = detector_at(trace, said.findings if said else (), self._break)
         self._masked = {row.step: row.masked for row in step_rows(store, trace.id) if row.masked}
 
+    def replay(self) -> Generator[tuple[int, StepResult]]:
+        said = diagnosis(self._store, self._trace.id)
+        return replay_arms(
+            self._trace,
+            [(arm.edit, arm.models) for arm in self.arms],
+            sampling=self._sampling,
+            steps=self._request.steps,
+            rules=self._request.rules,
+            detector=detector_at(self._trace, said.findings if said else (), self._break),
+        )
+
+    def kept(self, view: ReplayView) -> ReplayView:
+        """The view of a replay that is over, each arm kept under its digest."""
+        first, *others = (
+            structs.replace(shown, digest=self._keep(arm))
+            for arm, shown in zip(self.arms, view.arms, strict=True)
+        )
+        return structs.replace(first, others=tuple(others))
+
+    def _keep(self, arm: _Arm) -> str:
+        return keep(
+            self._store,
+            core(
+                self._trace,
+                arm.edit,
+                arm.models,
+                arm.results.values(),
+                sampling=self._sampling,
+                steps=self._request.steps,
+                rules=self._request.rules,
+            ),
+        )
+
     def view(self) -> ReplayView:
-        results = list(self.results.values())
-        control, edited = self._models
-        verdict = summary(
-            results,
+        found = [list(arm.results.values()) for arm in self.arms]
+        said = verdicts(
+            found,
             self._break,
+            models=[_other_model(arm.models) for arm in self.arms],
             notice=self._notice,
             masked=self._masked,
-            edited_model=edited.name if edited is not control else None,
         )
+        first, *others = map(self._view, self.arms, said)
+        return structs.replace(first, others=tuple(others))
+
+    def _view(self, arm: _Arm, verdict: Verdict) -> ReplayView:
+        results = list(arm.results.values())
+        control, _ = arm.models
         spent = self._pool.spending
         return ReplayView(
             trace=self._trace.id,
-            edit=self._edit.name if self._edit else None,
-            diff=self._diff,
+            edit=arm.edit.name if arm.edit else None,
+            diff=arm.diff,
             model=label(control.name),
             server=control.server,
             verdict=verdict,
@@ -222,3 +258,8 @@ class _Work:
             unanswered=sum(each.declined is not None for each in results),
             ended=next((each.ended for each in results if each.ended is not None), None),
         )
+
+
+def _other_model(models: Models) -> str | None:
+    """The model of the edited arm, where that is another one."""
+    return models.edited.name if models.edited is not models.control else None
