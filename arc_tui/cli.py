@@ -50,8 +50,8 @@ V = TypeVar("V")
 
 MORE_THAN_NOTHING = click.FloatRange(min=0, min_open=True)
 
-_OPTIONS = (
-    click.option("--model", help="The model to call; default: the recorded one."),
+_MODEL = click.option("--model", help="The model to call; default: the recorded one.")
+_LIMITS = (
     click.option("--live", is_flag=True, help="Allow calls to a server; needs a limit."),
     click.option("--budget", type=MORE_THAN_NOTHING, help="Spend at most this many USD."),
     click.option("--max-calls", type=click.IntRange(min=1), help="Make at most this many calls."),
@@ -73,7 +73,12 @@ def with_options(*options: Callable[[Fn], Fn]) -> Callable[[Fn], Fn]:
 
 def live_options(command: Fn) -> Fn:
     """`--model`, `--live` and the limits, as `model`, `live`, `budget`, `max_*`."""
-    return with_options(*_OPTIONS)(command)
+    return with_options(_MODEL, *_LIMITS)(command)
+
+
+def limit_options(command: Fn) -> Fn:
+    """`--live` and the limits alone, for a command with models of its own."""
+    return with_options(*_LIMITS)(command)
 
 
 def examples(*lines: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from arc_tui.cli import db_option, estimate_option, examples, json_option, live_options, open_store
+from arc_tui.cli import db_option, estimate_option, examples, json_option, limit_options, open_store
 from arc_tui.experiments.request import ReplayRequest
 from arc_tui.features.free.command import free_options, free_request, refuse_free_options, run_free
 from arc_tui.features.replay.command import replay_locked, replay_options, replay_request
@@ -30,11 +30,12 @@ from replay.bisection.change_point import HALF
     epilog=examples(
         "arc replay shop-many-wishes-v5-0 --system prompts/v4.md",
         "arc replay last --system prompt.md --live --budget 2",
+        "arc replay last --arm v4.md --arm v5.md --csv",
     ),
 )
 @replay_options
 @expect_options
-@live_options
+@limit_options
 @free_options
 @click.option(
     "--bundle",
@@ -44,6 +45,7 @@ from replay.bisection.change_point import HALF
 @click.option("--exit-code", is_flag=True, help="Exit with 1 where the edit changes an action.")
 @estimate_option
 @click.option("--rules", "show_rules", is_flag=True, help="Print the comparison rules in full.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV: a row for each step and arm.")
 @json_option
 @db_option
 def replay(
@@ -53,6 +55,7 @@ def replay(
     exit_code: bool,
     bundle: Path | None,
     as_json: bool,
+    as_csv: bool,
     db: Path | None,
     **options: Any,
 ) -> int:
@@ -71,6 +74,8 @@ def replay(
         there(options["changes"])
     with open_store(db) as store:
         request = replay_request(store, trace, options)
+        if (options["expect"] is not None or options["free"]) and (request.others or as_csv):
+            raise click.UsageError("several arms and --csv: leave --expect and --free out")
         if options["expect"] is not None:
             if bundle is not None:
                 raise click.UsageError("--bundle holds a whole replay: leave --expect out")
@@ -86,6 +91,7 @@ def replay(
             store,
             request,
             as_json=as_json,
+            as_csv=as_csv,
             only_estimate=only_estimate,
             show_rules=show_rules,
             exit_code=exit_code,

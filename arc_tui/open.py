@@ -30,8 +30,9 @@ from arc_tui.exit_codes import BUG
 from arc_tui.experiments.request import ReplayRequest, views_of
 from arc_tui.features.failures.command import pareto_lines
 from arc_tui.features.imports.command import drain
-from arc_tui.features.replay.command import drained, print_replay
+from arc_tui.features.replay.command import drained
 from arc_tui.features.replay.run import run_replay
+from arc_tui.features.replay.text import print_replay
 from arc_tui.features.runs.offers import MOST, Offer, look, offer_words
 from arc_tui.features.trace.command import brief_text
 from arc_tui.places import demo_database, fixtures

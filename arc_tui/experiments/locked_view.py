@@ -16,7 +16,7 @@ from replay.edit.editor import diff_trace
 from replay.locked.estimate import Estimate
 from replay.locked.row import Schedule
 from replay.locked.tally import Counts, Mark, Reply, StepResult, against_recording
-from replay.locked.verdict import Verdict, summary
+from replay.locked.verdict import Collateral, Verdict, summary
 from replay.trace import Level, Trace
 
 MARKS = {"fixed": "✓ fixed", "broke": "✗ broke", "changed": "≠ changed", "same": "· same"}
@@ -219,6 +219,67 @@ def _why(reply: Reply) -> str:
 def edit_diff(trace: Trace, edit: Edit | None, steps: Collection[int]) -> tuple[str, ...]:
     """The edit as a unified diff, each part against the first request of `steps` that has it."""
     return () if edit is None else tuple(diff_trace(edit, trace, steps))
+
+
+# --- several arms
+
+
+class StepRow(Struct, frozen=True, eq=False):
+    """A step in every arm beside one control."""
+
+    arms: tuple[ReplayRow, ...]
+
+    @property
+    def first(self) -> ReplayRow:
+        """The row of the first arm: what was recorded is the same in all."""
+        return self.arms[0]
+
+
+def step_rows(view: ReplayView) -> tuple[StepRow, ...]:
+    """The steps that are in of every arm."""
+    by_step: dict[int, list[ReplayRow]] = {}
+    for arm in view.arms:
+        for row in arm.rows:
+            by_step.setdefault(row.step, []).append(row)
+    many = len(view.arms)
+    return tuple(StepRow(tuple(rows)) for rows in by_step.values() if len(rows) == many)
+
+
+def arm_names(view: ReplayView) -> tuple[str, ...]:
+    """The name of each arm beside control."""
+    return tuple(format.one_line(arm.edit or "edited") for arm in view.arms)
+
+
+def sentences(view: ReplayView) -> tuple[str, ...]:
+    """The verdict: of one arm in a sentence, of several a line an arm between what holds of all."""
+    if not view.others:
+        return (view.verdict.sentence,)
+    arms = zip(arm_names(view), view.arms, strict=True)
+    scopes = dict.fromkeys(each for arm in view.arms for each in arm.verdict.parts.scope)
+    return (
+        view.verdict.parts.control,
+        *(f"{name}: {' '.join(arm.verdict.parts.edit)}" for name, arm in arms),
+        " ".join(scopes),
+    )
+
+
+def difference(row: ReplayRow) -> str:
+    """What an arm does in a row of several: its mark, and what sets it apart from the recording."""
+    if row.edited is None:
+        return format.UNKNOWN
+    sign = MARKS.get(row.mark or "", "? unclear")[:1] if row.mark is not None else ""
+    usual = row.edited.usual
+    said = phrase(row.edited) if usual.same is not False or not usual.why else usual.why
+    return f"{sign} {format.one_line(said)}".strip()
+
+
+def collateral_line(found: Collateral) -> str:
+    """How many steps an edit left and how."""
+    unclear = f" · unclear {found.unclear}" if found.unclear else ""
+    return (
+        f"fixed {found.fixed} · broke {found.broke} · changed {found.changed}"
+        f" · same {found.same}{unclear}"
+    )
 
 
 WIDTH = 48

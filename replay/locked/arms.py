@@ -7,6 +7,9 @@ from a replay of one edit is how much may be said: Holm's correction is over all
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Mapping, Sequence
+from itertools import chain
+
+from msgspec import structs
 
 from replay.compare.rules import PLAIN, Rules
 from replay.edit.changes import Edit
@@ -51,6 +54,24 @@ def replay_arms(
         yield places[lane], result
 
 
+def beside_one_control(arms: Sequence[Collection[StepResult]]) -> list[list[StepResult]]:
+    """The results of each arm, every step with all samples of control that an arm had of it.
+
+    They are samples of one request, in one order: an arm that needed fewer has the first of them.
+    """
+    most: dict[int, StepResult] = {}
+    for row in chain.from_iterable(arms):
+        if row.step not in most or len(row.control) > len(most[row.step].control):
+            most[row.step] = row
+
+    def shared(row: StepResult) -> StepResult:
+        control = most[row.step].control
+        edited = row.edited if row.touched or not row.edited else control
+        return structs.replace(row, control=control, edited=edited)
+
+    return [[shared(row) for row in results] for results in arms]
+
+
 def verdicts(
     arms: Sequence[Sequence[StepResult]],
     break_step: int | None = None,
@@ -61,7 +82,8 @@ def verdicts(
 ) -> list[Verdict]:
     """The verdict on each arm, significant where that holds among the tests of all of them.
 
-    `models` are those of the edited arms, None where control's is asked. Otherwise as `summary`.
+    `arms` are the results of each `beside_one_control`, `models` those of the edited arms, None
+    where control's is asked. Otherwise as `summary`.
     """
     steps: dict[tuple[int, int], float] = {}
     breaks: dict[int, float] = {}

@@ -54,6 +54,15 @@ class Match(Struct, frozen=True, kw_only=True):
     unclear: int = 0
 
 
+class Parts(Struct, frozen=True, kw_only=True):
+    """The sentence on a replay by what it is about: control, the edit (none without one), and what
+    the result does not show."""
+
+    control: str = ""
+    edit: tuple[str, ...] = ()
+    scope: tuple[str, ...] = ()
+
+
 class Verdict(Struct, frozen=True, kw_only=True):
     """Everything a replay lets one say.
 
@@ -70,12 +79,12 @@ class Verdict(Struct, frozen=True, kw_only=True):
 
     `weakest` is the lowest fidelity of a request that was asked, with its `reasons`, `masked` the
     values of those requests that nobody saw; `losses` is what no request could be sent with.
-    `basis` says what `sentence` rests on, `notices` what stands against it. Of several arms,
-    `edit_sentence` is what `sentence` says of this one alone.
+    `basis` says what `sentence` rests on, `notices` what stands against it. `parts` are what
+    `sentence` is made of, to be said apart where there are several arms.
     """
 
     sentence: str = ""
-    edit_sentence: str = ""
+    parts: Parts = Parts()
     model: str
     samples: int
     control: Match
@@ -171,11 +180,9 @@ def summary(
     )
     if not edited:
         facts = structs.replace(facts, collateral=None)
+    parts = _parts(facts, rows)
     return structs.replace(
-        facts,
-        sentence=sentence(facts, rows),
-        edit_sentence=" ".join(f"{each}." for each in _edit_clauses(facts, rows)),
-        basis=basis(facts, replayed, held),
+        facts, sentence=sentence(parts), parts=parts, basis=basis(facts, replayed, held)
     )
 
 
@@ -261,17 +268,25 @@ def _of_steps(what: str, steps: Sequence[int]) -> str:
     return f"step {steps[0]} {what}{more}"
 
 
-def sentence(facts: Verdict, rows: Sequence[StepResult]) -> str:
+def sentence(parts: Parts) -> str:
     """The verdict in words: what each arm did at which step, and how little few samples say."""
+    return " ".join((parts.control, *parts.edit, *parts.scope))
+
+
+def _parts(facts: Verdict, rows: Sequence[StepResult]) -> Parts:
     if not facts.control.of:
-        return "No step was replayed."
-    parts = [control_clause(facts, rows), *_edit_clauses(facts, rows)]
+        return Parts(control="No step was replayed.")
+    scope = []
     if facts.look:
-        parts.append("1 sample: not conclusive")
+        scope.append("1 sample: not conclusive")
     if facts.edited is not None and any(row.touched for row in rows):
-        parts.append("Outcome not evaluated")
-    parts.extend(_of_model(facts, rows))
-    return " ".join(f"{each}." for each in parts)
+        scope.append("Outcome not evaluated")
+    scope += _of_model(facts, rows)
+    return Parts(
+        control=f"{_of_control(facts, rows)}.",
+        edit=tuple(f"{each}." for each in _edit_clauses(facts, rows)),
+        scope=tuple(f"{each}." for each in scope),
+    )
 
 
 def _edit_clauses(facts: Verdict, rows: Sequence[StepResult]) -> list[str]:
@@ -319,7 +334,7 @@ def _significance(facts: Verdict) -> str:
     return found
 
 
-def control_clause(facts: Verdict, rows: Sequence[StepResult]) -> str:
+def _of_control(facts: Verdict, rows: Sequence[StepResult]) -> str:
     """How far control repeats the recording."""
     match = facts.control
     clause = f"Control matches {match.repeated} of {match.of} steps"

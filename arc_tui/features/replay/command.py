@@ -1,17 +1,12 @@
-"""`arc replay`: the model called again at every recorded step, with and without an edit.
-
-A replay as `arc replay` prints it: the sentence, a row a step, what it rests on.
-"""
+"""`arc replay`: the model called again at every recorded step, with and without an edit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import click
-from rich.console import Console
-from rich.text import Text
 
 from arc_tui.cli import (
     RUN_NAME,
@@ -19,33 +14,26 @@ from arc_tui.cli import (
     estimate_line,
     limits,
     print_json,
-    print_table,
     refuse_unanswered,
     refuse_unfinished,
     show_estimate,
     with_options,
 )
-from arc_tui.experiments.locked_view import (
-    WIDTH,
-    ReplayRow,
-    ReplayView,
-    arm_cell,
-    mark_words,
-)
+from arc_tui.experiments.locked_view import ReplayView
 from arc_tui.experiments.models import spending_of
-from arc_tui.experiments.progress import progress_line, spending_line, with_bar
-from arc_tui.experiments.request import ReplayRequest, views_of
+from arc_tui.experiments.progress import progress_line, with_bar
+from arc_tui.experiments.request import ReplayRequest, model_arm, views_of, with_own_names
 from arc_tui.features.replay.run import estimate_cost, run_replay
+from arc_tui.features.replay.text import csv_of, print_replay
 from arc_tui.ui import format
 from replay import kept
 from replay.budget import Limits
 from replay.bundle import BadBundle, write
-from replay.compare.actions import RULES, VERSION
 from replay.compare.rules import rules_from
 from replay.errors import ArcError
 from replay.locked.row import LEVELS, Sampling, Schedule
 from replay.plan import cannot_replay
-from replay.store.edits import combined_edit
+from replay.store.edits import combined_edit, edit_named
 from replay.store.handle import Store
 from replay.store.rows import trace_row
 from taxonomy.query.failures import break_and_notice
@@ -77,6 +65,22 @@ _OPTIONS = (
         multiple=True,
         metavar="FILE|NAME",
         help="A TOML file with changes, or a stored edit by its name; repeatable.",
+    ),
+    click.option(
+        "--arm",
+        "arms",
+        multiple=True,
+        metavar="FILE|NAME",
+        help="An edit of its own beside the same control: a prompt, a TOML file, or a stored"
+        " edit; repeatable.",
+    ),
+    click.option(
+        "--model",
+        "models",
+        multiple=True,
+        metavar="[PROVIDER:]NAME",
+        help="The model to call; default: the recorded one. Repeated, each is an arm of its own"
+        " beside control on the recorded one.",
     ),
     click.option(
         "-k",
@@ -115,11 +119,18 @@ def replay_options(command: F) -> F:
 
 
 def replay_request(store: Store, trace: str, options: dict[str, Any]) -> ReplayRequest:
-    """What `replay_options` and the live ones ask for."""
+    """What `replay_options` and the live ones ask for. Raises BadEdit and NotFound."""
+    edit = combined_edit(store, options["system"], options["changes"])
+    models: tuple[str, ...] = options["models"]
+    arms = [edit] if edit is not None else []
+    arms += [edit_named(store, each) for each in options["arms"]]
+    arms += [model_arm(each) for each in models if len(models) > 1]
+    first, *others = with_own_names(arms) or (None,)
     return ReplayRequest(
         trace=trace,
-        edit=combined_edit(store, options["system"], options["changes"]),
-        model=options["model"],
+        edit=first,
+        others=tuple(each for each in others if each is not None),
+        model=models[0] if len(models) == 1 else None,
         live=options["live"],
         limits=limits(options),
         sampling=Sampling(levels=options["levels"], schedule=options["schedule"]),
@@ -133,6 +144,7 @@ def replay_locked(
     request: ReplayRequest,
     *,
     as_json: bool,
+    as_csv: bool,
     only_estimate: bool,
     show_rules: bool,
     exit_code: bool,
@@ -162,6 +174,8 @@ def replay_locked(
         bundled(store, view, bundle)
     if as_json:
         print_json(view)
+    elif as_csv:
+        click.echo(csv_of(view), nl=False)
     else:
         print_replay(console(), view, rules=show_rules)
     refuse_unfinished(view.ended)
@@ -192,65 +206,3 @@ def drained(views: Iterable[ReplayView], limits: Limits) -> ReplayView:
 
     *_, view = with_bar(views, line, console(err=True))
     return view
-
-
-def print_replay(out: Console, view: ReplayView, *, rules: bool = False) -> None:
-    """The sentence, the notices, a row a step, the rules, the digest."""
-    out.print(Text(view.verdict.sentence, "bold"), soft_wrap=True)
-    for notice in view.verdict.notices:
-        out.print(Text(format.plain(notice), "yellow"), soft_wrap=True)
-    out.print()
-    print_table(
-        out, ["", "step", "recorded", "control", "edited"], [_cells(row) for row in view.rows]
-    )
-    if any(row.dimmed for row in view.rows):
-        out.print("dim: after divergence, not counted", style="dim")
-    if any(len(arm.answers) > 2 for row in view.rows for arm in (row.control, row.edited) if arm):
-        out.print("+2: other responses than the one shown", style="dim")
-    out.print()
-    for line in _footer(view):
-        out.print(Text(format.plain(line), "dim"), soft_wrap=True)
-    if rules:
-        out.print(f"\n{RULES}", soft_wrap=True)
-
-
-def _cells(row: ReplayRow) -> list[Text | str]:
-    style = "dim" if row.dimmed else ""
-    recorded = format.cut(format.one_line(row.recorded), WIDTH) or format.UNKNOWN
-    if row.refused is not None:
-        return [mark_words(row), str(row.step), recorded, _short(row.refused), ""]
-    edited = _short(row.edited_refused) if row.edited_refused else arm_cell(row.edited)
-    at = f"{row.step}{' ◆' if row.at_break else ''}"
-    cells = (mark_words(row), at, recorded, arm_cell(row.control), edited)
-    return [Text(cell, style) for cell in cells]
-
-
-def _short(why: str) -> str:
-    """A refusal in a cell; the notices above the table say all of it."""
-    return format.cut(format.one_line(why), WIDTH)
-
-
-def _footer(view: ReplayView) -> Iterator[str]:
-    verdict = view.verdict
-    if verdict.collateral is not None:
-        each = verdict.collateral
-        unclear = f" · unclear {each.unclear}" if each.unclear else ""
-        yield (
-            f"fixed {each.fixed} · broke {each.broke} · changed {each.changed}"
-            f" · same {each.same}{unclear}"
-        )
-    yield from verdict.basis
-    yield from (f"lost: {loss}" for loss in verdict.losses)
-    weakest = verdict.weakest.value if verdict.weakest else format.UNKNOWN
-    masked = f", {verdict.masked} masked" if verdict.masked else ""
-    server = f" at {view.server}" if view.server else ""
-    yield (
-        f"model {view.model}{server} · lowest fidelity {weakest}{masked}"
-        f" · {spending_line(spending_of(view))}"
-    )
-    yield f"comparison rules v{VERSION} (--rules prints them){_and(view.rules)}"
-    yield f"digest {view.digest}" if view.digest is not None else "not finished: no digest"
-
-
-def _and(rules: tuple[str, ...]) -> str:
-    return "".join(f"; {rule}" for rule in rules)

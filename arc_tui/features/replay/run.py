@@ -20,7 +20,7 @@ from arc_tui.experiments.request import CostEstimate, ReplayRequest, asked_model
 from replay.edit.changes import Edit
 from replay.errors import Stopped
 from replay.kept import keep, next_range
-from replay.locked.arms import replay_arms, verdicts
+from replay.locked.arms import beside_one_control, replay_arms, verdicts
 from replay.locked.estimate import Estimate, estimate_arms
 from replay.locked.row import AUTO, Models, Sampling
 from replay.locked.run import core
@@ -223,7 +223,7 @@ class _Work:
         )
 
     def view(self) -> ReplayView:
-        found = [list(arm.results.values()) for arm in self.arms]
+        found = beside_one_control([arm.results.values() for arm in self.arms])
         said = verdicts(
             found,
             self._break,
@@ -231,11 +231,10 @@ class _Work:
             notice=self._notice,
             masked=self._masked,
         )
-        first, *others = map(self._view, self.arms, said)
+        first, *others = map(self._view, self.arms, found, said)
         return structs.replace(first, others=tuple(others))
 
-    def _view(self, arm: _Arm, verdict: Verdict) -> ReplayView:
-        results = list(arm.results.values())
+    def _view(self, arm: _Arm, results: Sequence[StepResult], verdict: Verdict) -> ReplayView:
         control, _ = arm.models
         spent = self._pool.spending
         return ReplayView(
