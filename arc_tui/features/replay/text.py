@@ -1,0 +1,174 @@
+"""A replay as `arc replay` prints it: the sentences, a row a step, what it rests on; and as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.text import Text
+
+from arc_tui.cli import print_table
+from arc_tui.experiments.locked_view import (
+    WIDTH,
+    ArmRow,
+    ReplayRow,
+    ReplayView,
+    StepRow,
+    arm_cell,
+    arm_names,
+    collateral_line,
+    difference,
+    mark_words,
+    sentences,
+    step_rows,
+    tally,
+)
+from arc_tui.experiments.models import spending_of
+from arc_tui.experiments.progress import spending_line
+from arc_tui.ui import format
+from replay.compare.actions import RULES, VERSION
+
+
+def print_replay(out: Console, view: ReplayView, *, rules: bool = False) -> None:
+    """The sentences, the notices, a row a step, the rules, the digest."""
+    for said in sentences(view):
+        out.print(Text(format.plain(said), "bold"), soft_wrap=True)
+    for notice in dict.fromkeys(each for arm in view.arms for each in arm.verdict.notices):
+        out.print(Text(format.plain(notice), "yellow"), soft_wrap=True)
+    out.print()
+    if view.others:
+        titles = ["step", "recorded", "control", *arm_names(view)]
+        print_table(out, titles, [_arm_cells(row) for row in step_rows(view)])
+    else:
+        titles = ["", "step", "recorded", "control", "edited"]
+        print_table(out, titles, [_cells(row) for row in view.rows])
+    rows = [row for arm in view.arms for row in arm.rows]
+    if any(row.dimmed for row in rows):
+        out.print("dim: after divergence, not counted", style="dim")
+    if any(len(arm.answers) > 2 for row in rows for arm in (row.control, row.edited) if arm):
+        out.print("+2: other responses than the one shown", style="dim")
+    out.print()
+    for line in _footer(view):
+        out.print(Text(format.plain(line), "dim"), soft_wrap=True)
+    if rules:
+        out.print(f"\n{RULES}", soft_wrap=True)
+
+
+def _cells(row: ReplayRow) -> list[Text | str]:
+    style = "dim" if row.dimmed else ""
+    recorded = format.cut(format.one_line(row.recorded), WIDTH) or format.UNKNOWN
+    if row.refused is not None:
+        return [mark_words(row), str(row.step), recorded, _short(row.refused), ""]
+    edited = _short(row.edited_refused) if row.edited_refused else arm_cell(row.edited)
+    at = f"{row.step}{' ◆' if row.at_break else ''}"
+    cells = (mark_words(row), at, recorded, arm_cell(row.control), edited)
+    return [Text(cell, style) for cell in cells]
+
+
+def _arm_cells(row: StepRow) -> list[Text | str]:
+    """A step of several arms: each with its mark, and what it does that control does not."""
+    first = row.first
+    recorded = format.cut(format.one_line(first.recorded), WIDTH) or format.UNKNOWN
+    at = f"{first.step}{' ◆' if first.at_break else ''}"
+    if first.refused is not None:
+        return [at, recorded, _short(first.refused), *("" for _ in row.arms)]
+    arms = (Text(_arm(each), "dim" if each.dimmed else "") for each in row.arms)
+    return [at, recorded, arm_cell(first.control), *arms]
+
+
+def _arm(row: ReplayRow) -> str:
+    if row.edited_refused is not None:
+        return f"skipped: {_short(row.edited_refused)}"
+    return f"{format.cut(difference(row), WIDTH)} {tally(row.edited)}".rstrip()
+
+
+def _short(why: str) -> str:
+    """A refusal in a cell; the notices above the table say all of it."""
+    return format.cut(format.one_line(why), WIDTH)
+
+
+def _footer(view: ReplayView) -> Iterator[str]:
+    verdict = view.verdict
+    for name, arm in zip(arm_names(view), view.arms, strict=True):
+        whose = f"{name}: " if view.others else ""
+        if arm.verdict.collateral is not None:
+            yield f"{whose}{collateral_line(arm.verdict.collateral)}"
+        yield from (f"{whose}{basis}" for basis in arm.verdict.basis[:1])
+    yield from verdict.basis[1:]
+    yield from dict.fromkeys(f"lost: {loss}" for arm in view.arms for loss in arm.verdict.losses)
+    weakest = verdict.weakest.value if verdict.weakest else format.UNKNOWN
+    masked = f", {verdict.masked} masked" if verdict.masked else ""
+    server = f" at {view.server}" if view.server else ""
+    yield (
+        f"model {view.model}{server} · lowest fidelity {weakest}{masked}"
+        f" · {spending_line(spending_of(view))}"
+    )
+    yield f"comparison rules v{VERSION} (--rules prints them){_and(view.rules)}"
+    if view.digest is None:
+        yield "not finished: no digest"
+    elif not view.others:
+        yield f"digest {view.digest}"
+    else:
+        for name, arm in zip(arm_names(view), view.arms, strict=True):
+            yield f"digest of {name} {arm.digest}"
+
+
+def _and(rules: tuple[str, ...]) -> str:
+    return "".join(f"; {rule}" for rule in rules)
+
+
+# --- as CSV
+
+COLUMNS = (
+    "step", "arm", "mark", "significant", "p", "at_break", "after_divergence", "fidelity",
+    "samples", "repeats", "reworded", "diverges", "unclear", "recorded", "answer", "difference",
+    "not_asked",
+)  # fmt: skip
+"""A row is a step of one arm, control first. `answer` is what the arm mostly does, `difference`
+what sets that apart from the recording; `mark` is held against control."""
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""What a spreadsheet takes for the beginning of a formula."""
+
+
+def csv_of(view: ReplayView) -> str:
+    """Every step of every arm. A text that a spreadsheet would run gets an apostrophe in front."""
+    out = io.StringIO()
+    rows = csv.writer(out, lineterminator="\n")
+    rows.writerow(COLUMNS)
+    names = arm_names(view)
+    for row in step_rows(view):
+        rows.writerow(_csv_row(row.first, "control", row.first.control, row.first.refused))
+        for name, each in zip(names, row.arms, strict=True):
+            rows.writerow(_csv_row(each, name, each.edited, each.edited_refused, edited=True))
+    return out.getvalue()
+
+
+def _csv_row(
+    row: ReplayRow, name: str, arm: ArmRow | None, refused: str | None, *, edited: bool = False
+) -> list[str]:
+    counts = arm.counts if arm is not None else None
+    usual = arm.usual if arm is not None else None
+    figures = () if counts is None else (
+        counts.total, counts.repeats, counts.reworded, counts.diverges, counts.unclear
+    )  # fmt: skip
+    values = [
+        row.step, name, row.mark if edited else None, row.effect if edited else None,
+        row.p if edited else None, row.at_break, row.dimmed if edited else None,
+        row.fidelity.value, *(figures or [None] * 5), row.recorded,
+        usual.phrase if usual else None, usual.why if usual else None, refused,
+    ]  # fmt: skip
+    return [_csv_cell(each) for each in values]
+
+
+def _csv_cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, str):
+        return f"{value:.6g}" if isinstance(value, float) else str(value)
+    text = format.one_line(value)
+    return f"'{text}" if text.startswith(_FORMULA) else text
