@@ -10,7 +10,7 @@ nothing in a bundle shows who made it, or that the answers are a model's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Literal
@@ -52,20 +52,24 @@ __all__ = [
 ]
 
 
-def write(store: Store, result: Result, file: Path, terms: Terms = BARE) -> Verified:
+def write(
+    store: Store, result: Result, file: Path, terms: Terms = BARE, arms: Sequence[Core] = ()
+) -> Verified:
     """Write a replay to `file`, in place of what is there; readable by its owner alone.
 
-    `terms` are those of a free replay. The same replay gives the same bytes. It is run again from
-    them first: no bundle is written that could not be verified.
+    `terms` are those of a free replay, `arms` the further ones of a locked replay. The same replay
+    gives the same bytes. It is run again from them first: no bundle is written that could not be
+    verified.
 
     Raises NotFound where its trace or edit is not stored, BadBundle where it cannot be run again
     (an answer is gone, the trace was completed since) or the file cannot be written.
     """
-    data = contents.packed(contents.encoded(gathered(store, result, terms)))
+    data = contents.packed(contents.encoded(gathered(store, result, terms, arms)))
     found = rerun(contents.decoded(contents.Archive(data)))
     if not found.same:
+        why = next(each for arm in found.arms for each in arm.differs)
         raise BadBundle(
-            f"cannot bundle: the replay is not reproducible any more ({found.differs[0]})",
+            f"cannot bundle: the replay is not reproducible any more ({why})",
             "Try: arc replay TRACE, then bundle that",
         )
     _put(file, data)
@@ -117,7 +121,7 @@ class Verified(Struct, frozen=True, kw_only=True):
     `digest` is what the bundle says, `found` what came out. `differs` says in which places the
     results differ; it is empty where they are the same. `levels` are the samples of a request,
     `answers` how many were used; `declined` counts the requests that were taken as declined
-    because the result says so.
+    because the result says so. `others` are the further arms, run again with it.
     """
 
     kind: Literal["locked", "free"]
@@ -133,10 +137,16 @@ class Verified(Struct, frozen=True, kw_only=True):
     digest: str
     found: str
     differs: tuple[str, ...] = ()
+    others: tuple[Verified, ...] = ()
+
+    @property
+    def arms(self) -> tuple[Verified, ...]:
+        """Every arm, this one first."""
+        return (self, *self.others)
 
     @property
     def same(self) -> bool:
-        return self.digest == self.found
+        return all(arm.digest == arm.found for arm in self.arms)
 
 
 def rerun(bundle: Bundle) -> Verified:
@@ -145,16 +155,27 @@ def rerun(bundle: Bundle) -> Verified:
     Raises BadBundle where the trace is not that of the result, BadEdit and NotFound where the
     result could not have come of it.
     """
-    kept = bundle.result
     with Store.open(":memory:") as store:
         trace, edit = _restored(store, bundle)
-        declining = _Declining()
-        made: Result
-        if isinstance(kept, FreeCore):
-            made = _run(kept, trace, edit, bundle.added or Added(), _model(store, kept, declining))
-        else:
-            declining.said = _refusals(kept, trace, edit)
-            made = _replayed(kept, trace, edit, store, declining)
+        first = _verified(store, bundle, trace, edit, bundle.result)
+        others = [
+            _verified(store, bundle, trace, edits.save(store, arm.edit), arm.result)
+            for arm in bundle.arms
+        ]
+    return structs.replace(first, others=tuple(others))
+
+
+def _verified(
+    store: Store, bundle: Bundle, trace: Trace, edit: Edit | None, kept: Result
+) -> Verified:
+    """One arm, run again."""
+    declining = _Declining()
+    made: Result
+    if isinstance(kept, FreeCore):
+        made = _run(kept, trace, edit, bundle.added or Added(), _model(store, kept, declining))
+    else:
+        declining.said = _refusals(kept, trace, edit)
+        made = _replayed(kept, trace, edit, store, declining)
     return Verified(
         kind="free" if isinstance(kept, FreeCore) else "locked",
         trace=trace.id,
@@ -164,7 +185,7 @@ def rerun(bundle: Bundle) -> Verified:
         edited_model=kept.edited_model if isinstance(kept, Core) else None,
         server=kept.server,
         levels=kept.levels if isinstance(kept, Core) else (1,),
-        answers=len(bundle.answers),
+        answers=len(contents.keys(kept)),
         declined=declining.asked,
         digest=kept.digest,
         found=made.digest,

@@ -10,7 +10,7 @@ import io
 import struct
 import zipfile
 import zlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Annotated, Any, TypeAlias, TypeVar
 
 import msgspec
@@ -43,9 +43,10 @@ EDIT = "edit.json"
 ADDED = "added.json"
 ANSWERS = "answers.jsonl"
 RESULT = "result.json"
+ARMS = "arms.json"
 
 ALWAYS = (TRACE, ANSWERS, RESULT)
-KNOWN = (TRACE, SUPPLEMENT, EDIT, ADDED, ANSWERS, RESULT)
+KNOWN = (TRACE, SUPPLEMENT, EDIT, ADDED, ANSWERS, RESULT, ARMS)
 
 
 class Added(Struct, frozen=True, kw_only=True):
@@ -56,11 +57,19 @@ class Added(Struct, frozen=True, kw_only=True):
     effects: dict[str, Effect] = field(default_factory=dict)
 
 
+class FurtherArm(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An edit that was replayed beside the same control, and what it came to."""
+
+    edit: Edit
+    result: Core
+
+
 class Bundle(Struct, frozen=True, eq=False, kw_only=True):
     """Everything a replay rests on, and what it came to.
 
     `tape` is the trace as it was recorded, `content` the digest of its spans in the database,
-    `supplement` what was attached to it. `answers` are those that were used, by their keys.
+    `supplement` what was attached to it. `answers` are those that were used, by their keys. `arms`
+    are the further ones of a replay of several edits.
     """
 
     tape: Batch
@@ -70,6 +79,12 @@ class Bundle(Struct, frozen=True, eq=False, kw_only=True):
     added: Added | None
     answers: tuple[Answer, ...]
     result: Result
+    arms: tuple[FurtherArm, ...] = ()
+
+    @property
+    def results(self) -> tuple[Result, ...]:
+        """What every arm came to, the first one's before the further ones'."""
+        return (self.result, *(arm.result for arm in self.arms))
 
 
 class _AnswerLine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -87,16 +102,20 @@ _LINE = tuple(each.name for each in structs.fields(_AnswerLine))
 # --- out of a database
 
 
-def gathered(store: Store, result: Result, terms: Terms = BARE) -> Bundle:
-    """What a replay rests on; `terms` are those of a free one.
+def gathered(
+    store: Store, result: Result, terms: Terms = BARE, arms: Sequence[Core] = ()
+) -> Bundle:
+    """What a replay rests on; `terms` are those of a free one, `arms` the further ones of a locked.
 
     Raises NotFound where its trace or its edit is not stored, BadBundle where an answer is not
     stored any more.
     """
-    masked = msgspec.convert(store.redactor.value(to_builtins(result)), type(result))
-    wanted = keys(masked)
+    masked = _masked(store, result)
+    further = tuple(_arm(store, _masked(store, each)) for each in arms)
+    results = (masked, *(arm.result for arm in further))
+    wanted = keys(*results)
     found: dict[str, Answer] = {}
-    for server in servers(masked):
+    for server in servers(*results):
         found |= answers.get_all(store, wanted, server)
     gone = next((place for key, place in wanted.items() if key not in found), None)
     if gone is not None:
@@ -109,7 +128,20 @@ def gathered(store: Store, result: Result, terms: Terms = BARE) -> Bundle:
         added=_added(store, masked, terms),
         answers=tuple(found[key] for key in sorted(found)),
         result=masked,
+        arms=further,
     )
+
+
+R = TypeVar("R", bound="Result")
+
+
+def _masked(store: Store, result: R) -> R:
+    return msgspec.convert(store.redactor.value(to_builtins(result)), type(result))
+
+
+def _arm(store: Store, result: Core) -> FurtherArm:
+    assert result.edit is not None, "a further arm has an edit"
+    return FurtherArm(edit=edits.find(store, result.edit), result=result)
 
 
 def _added(store: Store, result: Result, terms: Terms) -> Added | None:
@@ -132,6 +164,8 @@ def encoded(bundle: Bundle) -> dict[str, bytes]:
     members |= {name: digests.encode(each) for name, each in beside.items() if each is not None}
     members[ANSWERS] = b"".join(digests.encode(_line(each)) + b"\n" for each in bundle.answers)
     members[RESULT] = bundle.result.encoded()
+    if bundle.arms:
+        members[ARMS] = digests.encode(bundle.arms)
     said = Manifest(
         format=FORMAT,
         engine=engine_of(bundle.result),
@@ -166,8 +200,9 @@ def decoded(archive: Archive) -> Bundle:
         added=optional(members, ADDED, Added),
         answers=tuple(_answers(members[ANSWERS])),
         result=value(members[RESULT], RESULT, TYPES[said.engine["result"]]),
+        arms=optional(members, ARMS, tuple[FurtherArm, ...]) or (),
     )
-    for name, fits in _fits(bundle, said, members[RESULT]):
+    for name, fits in (*_fits(bundle, said, members[RESULT]), *_arms_fit(bundle, said, members)):
         if not fits:
             raise BadBundle(f"{name} does not match the rest of the bundle")
     return bundle
@@ -180,8 +215,21 @@ def _fits(bundle: Bundle, said: Manifest, written: bytes) -> Iterator[tuple[str,
     yield RESULT, (result.digest, result.trace) == (said.digest, said.trace)
     yield RESULT, can_be_run(result)
     yield EDIT, result.edit == (edit.digest if edit is not None else None)
-    yield ANSWERS, [answer.key for answer in bundle.answers] == sorted(keys(result))
-    yield ANSWERS, all(answer.server in servers(result) for answer in bundle.answers)
+    yield ANSWERS, [answer.key for answer in bundle.answers] == sorted(keys(*bundle.results))
+    yield ANSWERS, all(answer.server in servers(*bundle.results) for answer in bundle.answers)
+
+
+def _arms_fit(
+    bundle: Bundle, said: Manifest, members: Mapping[str, bytes]
+) -> Iterator[tuple[str, bool]]:
+    """The further arms, and whether they belong to this replay."""
+    if ARMS not in members:
+        return
+    yield ARMS, bool(bundle.arms) and digests.encode(bundle.arms) == members[ARMS]
+    for arm in bundle.arms:
+        yield ARMS, isinstance(bundle.result, Core) and engine_of(arm.result) == said.engine
+        yield ARMS, (arm.result.trace, arm.result.edit) == (said.trace, arm.edit.digest)
+        yield ARMS, can_be_run(arm.result)
 
 
 def _answers(data: bytes) -> Iterator[Answer]:
@@ -228,9 +276,10 @@ ENGINES: dict[str, dict[str, Any]] = {
 _MAX_RANGES = 10**9
 
 
-def servers(found: Result) -> set[str]:
-    """Whose answers a result rests on."""
-    return {found.server, found.edited_server} if isinstance(found, Core) else {found.server}
+def servers(*results: Result) -> set[str]:
+    """Whose answers results rest on."""
+    edited = {found.edited_server for found in results if isinstance(found, Core)}
+    return {found.server for found in results} | edited
 
 
 def engine_of(found: Result) -> dict[str, Any]:
@@ -241,11 +290,12 @@ def engine_of(found: Result) -> dict[str, Any]:
     return said
 
 
-def keys(found: Result) -> dict[str, str]:
+def keys(*results: Result) -> dict[str, str]:
     """The key of every answer that was used, each with the place it was first used at."""
     named: dict[str, str] = {}
-    for key, place in _uses(found):
-        named.setdefault(key, place)
+    for found in results:
+        for key, place in _uses(found):
+            named.setdefault(key, place)
     return named
 
 

@@ -268,21 +268,32 @@ def _print_verified(found: Verified, *, as_json: bool) -> int:
         if value is not None:
             click.echo(f"{place:<9} {format.one_line(value)}")
     if found.same:
-        click.echo("reproduced from the bundle alone: same result")
+        many = "same results" if found.others else "same result"
+        click.echo(f"reproduced from the bundle alone: {many}")
         return 0
-    click.echo(f"reproduced from the bundle alone: {format.one_line(found.found)}")
+    for arm in found.arms:
+        _print_differing(arm, f"arm {arm.edit}: " if found.others else "")
+    return 1
+
+
+def _print_differing(found: Verified, whose: str) -> None:
+    """In what a result that was run again is another one."""
+    if found.digest == found.found:
+        return
+    click.echo(format.one_line(f"{whose}reproduced from the bundle alone: {found.found}"))
     for place in found.differs[:_DIFFERENCES]:
-        click.echo(f"differs: {format.one_line(place)}")
+        click.echo(format.one_line(f"{whose}differs: {place}"))
     more = len(found.differs) - _DIFFERENCES
     if more > 0:
-        click.echo(f"differs: {format.count(more, 'more place')}")
-    return 1
+        click.echo(format.one_line(f"{whose}differs: {format.count(more, 'more place')}"))
 
 
 def _lines(found: Verified) -> dict[str, str | None]:
     """What was verified, a line each; None where there is nothing to say."""
     models = [found.model, *([found.edited_model] if found.edited_model else [])]
-    declined = format.count(found.declined, "request")
+    refused = sum(arm.declined for arm in found.arms)
+    declined = format.count(refused, "request")
+    arms = {f"arm {place}": arm for place, arm in enumerate(found.others, 2)}
     return {
         "trace": f"{found.trace}  {found.title or ''}".rstrip(),
         "replay": found.kind,
@@ -291,6 +302,7 @@ def _lines(found: Verified) -> dict[str, str | None]:
         "server": found.server or None,
         "samples": ", then ".join(map(str, found.levels)),
         "answers": str(found.answers),
-        "declined": f"{declined}, as the result states" if found.declined else None,
+        "declined": f"{declined}, as the result states" if refused else None,
         "digest": found.digest,
+        **{place: f"{arm.edit}  {arm.digest}" for place, arm in arms.items()},
     }

@@ -192,9 +192,11 @@ def replay_locked(
 
 def bundled(store: Store, view: ReplayView, file: Path) -> None:
     """Write a finished replay with all it rests on to a file."""
-    if view.digest is None:
+    digests = [arm.digest for arm in view.arms if arm.digest is not None]
+    if len(digests) < len(view.arms):
         raise BadBundle(f"cannot write {file}: the replay is unfinished", "run it to its end")
-    write(store, kept.find(store, view.digest), file)
+    first, *arms = (kept.find(store, digest) for digest in digests)
+    write(store, first, file, arms=arms)
     click.echo(f"wrote {file}. Try: arc bundle verify {file}", err=True)
 
 
