@@ -68,6 +68,8 @@ def replay(
     """
     if options["step"] is not None and options["expect"] is None and not options["free"]:
         raise click.UsageError("--step needs --expect or --free: a locked replay covers all steps")
+    if as_csv and as_json:
+        raise click.UsageError("--csv or --json, not both")
     if options["expect"] is None:
         refuse_expect_options(options)
     else:

@@ -161,6 +161,8 @@ class EditPane(Vertical):
 
     draft: reactive[Draft] = reactive(EMPTY, repaint=False)
     diffed: reactive[bool] = reactive(False, repaint=False)
+    has_arms: reactive[bool] = reactive(False, repaint=False)
+    """Are there arms beside what is edited here?"""
 
     targets = query_one(TargetList)
     area = query_one(PromptArea)
@@ -264,12 +266,17 @@ class EditPane(Vertical):
         else:
             self._texts[target.label] = target.text if text == self._open.recorded else text
 
+    def watch_has_arms(self) -> None:
+        self._say()
+
     def _say(self) -> None:
         """Which texts are changed, and how."""
         changed = [each for each in self.draft.targets if self._text_of(each) != each.text]
         self.targets.edited = frozenset(target.label for target in changed)
         self.border_title = "edit"
-        self.border_subtitle = Text(_summary(changed, len(self.draft.also)))
+        summary = _summary(changed, len(self.draft.also))
+        unchanged = "no edit here: the other arms only" if self.has_arms else UNCHANGED
+        self.border_subtitle = Text(summary or unchanged)
         if self.diffed:
             self._draw_diff()
 
@@ -281,9 +288,12 @@ class EditPane(Vertical):
             self.page.document = trouble_page(error)
 
 
+UNCHANGED = "unchanged: control arm only"
+
+
 def _summary(changed: Iterable[Target], others: int) -> str:
-    """What is changed, in a few words."""
+    """What is changed, in a few words; "" where nothing is."""
     parts = [format.one_line(target.label) for target in changed]
     if others:
         parts.append(format.count(others, "other change"))
-    return " + ".join(parts) or "unchanged: control arm only"
+    return " + ".join(parts)

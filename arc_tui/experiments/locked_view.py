@@ -224,7 +224,7 @@ def edit_diff(trace: Trace, edit: Edit | None, steps: Collection[int]) -> tuple[
 # --- several arms
 
 
-class StepRow(Struct, frozen=True, eq=False):
+class StepRow(Struct, frozen=True):
     """A step in every arm beside one control."""
 
     arms: tuple[ReplayRow, ...]

@@ -10,7 +10,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.cells import cell_len, get_character_cell_size, set_cell_size
 from rich.text import Text
@@ -205,6 +205,23 @@ def fit(text: str, width: int, *, right: bool = False) -> str:
     if size > width:
         return set_cell_size(text, width - 1) + "…"
     return " " * (width - size) + text if right else text + " " * (width - size)
+
+
+class Cell(NamedTuple):
+    """What stands in a column: words, which may be cut, and figures, which may not."""
+
+    words: str
+    figures: str = ""
+
+    @property
+    def width(self) -> int:
+        return cell_len(self.words) + (1 + len(self.figures) if self.figures else 0)
+
+    def fit(self, width: int) -> str:
+        """In exactly so many cells."""
+        if not self.figures or self.width <= width:
+            return fit(f"{self.words} {self.figures}", width)
+        return f"{fit(self.words, width - 1 - len(self.figures))} {self.figures}"
 
 
 def spread(left: Text, right: Text, width: int) -> Text:

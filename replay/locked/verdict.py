@@ -55,12 +55,16 @@ class Match(Struct, frozen=True, kw_only=True):
 
 
 class Parts(Struct, frozen=True, kw_only=True):
-    """The sentence on a replay by what it is about: control, the edit (none without one), and what
-    the result does not show."""
+    """What is said of a replay by what it is about: control, the edit (none without one), what the
+    result does not show; then what it rests on: where the arms differ beyond chance, how that was
+    tested, and how noisy control is."""
 
     control: str = ""
     edit: tuple[str, ...] = ()
     scope: tuple[str, ...] = ()
+    significance: str = ""
+    method: str = ""
+    noise: str = ""
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
@@ -180,10 +184,8 @@ def summary(
     )
     if not edited:
         facts = structs.replace(facts, collateral=None)
-    parts = _parts(facts, rows)
-    return structs.replace(
-        facts, sentence=sentence(parts), parts=parts, basis=basis(facts, replayed, held)
-    )
+    parts = _parts(facts, rows, held)
+    return structs.replace(facts, sentence=sentence(parts), parts=parts, basis=basis(parts))
 
 
 def _held(tests: Mapping[int, StepTest], broken: BreakTest | None) -> Held:
@@ -273,7 +275,7 @@ def sentence(parts: Parts) -> str:
     return " ".join((parts.control, *parts.edit, *parts.scope))
 
 
-def _parts(facts: Verdict, rows: Sequence[StepResult]) -> Parts:
+def _parts(facts: Verdict, rows: Sequence[StepResult], held: Held) -> Parts:
     if not facts.control.of:
         return Parts(control="No step was replayed.")
     scope = []
@@ -286,6 +288,9 @@ def _parts(facts: Verdict, rows: Sequence[StepResult]) -> Parts:
         control=f"{_of_control(facts, rows)}.",
         edit=tuple(f"{each}." for each in _edit_clauses(facts, rows)),
         scope=tuple(f"{each}." for each in scope),
+        significance=significance(facts) if facts.tests and not facts.look else "",
+        method=_method(facts, rows, held),
+        noise=_noise_words(facts),
     )
 
 
@@ -299,28 +304,38 @@ def _edit_clauses(facts: Verdict, rows: Sequence[StepResult]) -> list[str]:
     return ["; ".join([what, *_of_break(facts)])]
 
 
-def basis(facts: Verdict, rows: Sequence[StepResult], held: Held | None = None) -> tuple[str, ...]:
-    """What the verdict rests on: samples, tests, and how noisy control is itself."""
+def basis(parts: Parts) -> tuple[str, ...]:
+    """What the verdict rests on: samples, tests, and how noisy control is itself; () of a look."""
+    found = f"{parts.significance} ({parts.method})" if parts.significance else parts.method
+    return tuple(filter(None, (found, parts.noise)))
+
+
+def _method(facts: Verdict, rows: Sequence[StepResult], held: Held) -> str:
+    """How often was asked, and by what test the arms were held against each other."""
     if facts.look:
-        return ()
+        return ""
     numbers = sorted({len(row.control) for row in rows if row.control})
     span = f"{numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else f"{numbers[0]}"
-    first = " against control's first sample" if facts.rebased else ""
-    noise = f"noise floor{first} {percent(facts.noise)}"
     if not facts.tests:
-        return (f"{span} samples per step", noise)
-    method = f"{span} samples per arm, Fisher's exact test, Holm over {_family(facts, held)}"
-    return (f"{_significance(facts)} ({method})", noise)
+        return f"{span} samples per step"
+    return f"{span} samples per arm, Fisher's exact test, Holm over {_family(facts, held)}"
 
 
-def _family(facts: Verdict, held: Held | None) -> str:
+def _noise_words(facts: Verdict) -> str:
+    if facts.look:
+        return ""
+    first = " against control's first sample" if facts.rebased else ""
+    return f"noise floor{first} {percent(facts.noise)}"
+
+
+def _family(facts: Verdict, held: Held) -> str:
     """What the correction is over."""
-    if held is not None and held.arms > 1:
+    if held.arms > 1:
         return f"{held.tests} tests of {held.arms} arms"
     return f"{len(facts.tests)} step{'' if len(facts.tests) == 1 else 's'}"
 
 
-def _significance(facts: Verdict) -> str:
+def significance(facts: Verdict) -> str:
     """Where the arms differ significantly: up to the edit's first divergence, and after it."""
     reached = [str(step) for step in facts.effects if step not in facts.dimmed]
     past = [str(step) for step in facts.effects if step in facts.dimmed]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +14,7 @@ from click.testing import CliRunner, Result
 
 from arc_tui import importing
 from arc_tui.commands import cli
+from arc_tui.features.replay.text import _csv_cell
 from arc_tui.places import fixtures
 from replay.errors import ModelRefused
 from replay.models.demo import Demo
@@ -165,6 +168,49 @@ def test_one_sample_is_a_look_and_says_so(db: Path) -> None:
     result = run(db, "replay", TOUR, "--system", PROMPT, "-k", "1")
     assert "1 sample: not conclusive." in result.stdout
     assert "16 calls · 0 cached" in result.stdout
+
+
+def test_replay_takes_several_edits_beside_one_control(db: Path) -> None:
+    other = str(Path(PROMPT).with_name("v6.md"))
+    words = ("replay", TOUR, "--arm", PROMPT, "--arm", other, "-k", "1")
+    view = as_json(db, *words)
+    arms = [view, *view["others"]]
+    assert [arm["edit"] for arm in arms] == ["v4", "v6"]
+    assert len({arm["digest"] for arm in arms}) == 2
+    alone = as_json(db, "replay", TOUR, "--system", other, "-k", "1")
+    assert alone["digest"] == arms[1]["digest"]
+    assert alone["calls"] == 0
+    said = run(db, *words).stdout
+    assert "control" in said
+    assert "v4" in said
+    assert "digest of v6" in said
+    table = list(csv.DictReader(io.StringIO(run(db, *words, "--csv").stdout)))
+    steps = len(view["rows"])
+    assert [row["arm"] for row in table] == ["control", "v4", "v6"] * steps
+    assert {row["samples"] for row in table} == {"1"}
+
+
+def test_a_recorded_text_is_no_formula_in_csv(db: Path) -> None:
+    assert _csv_cell("=1+1") == "'=1+1"
+    assert _csv_cell("get_order()") == "get_order()"
+    assert _csv_cell(None) == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--arm", "nope.md"), "no file and no saved edit 'nope.md'"),
+        (("--arm", PROMPT, "--arm", PROMPT), "two arms are the same edit: 'v4' and 'v4'"),
+        (("--arm", PROMPT, "--model", "gpt-5", "--model", "demo"), "arm gpt-5, step 0: no cached"),
+        (("--arm", PROMPT, "--arm", PROMPT, "--free"), "two arms are the same edit"),
+        (("--csv", "--free"), "leave --expect and --free out"),
+        (("--csv", "--json"), "--csv or --json, not both"),
+    ],
+)
+def test_arms_that_cannot_be_are_one_sentence(db: Path, words: tuple[str, ...], said: str) -> None:
+    found = spoken("--db", str(db), "replay", TOUR, "-k", "1", *words, cwd=db.parent)
+    assert said in found.err
+    assert found.code == 2
 
 
 def test_replay_without_an_edit_is_the_control_arm_alone(db: Path) -> None:

@@ -5,21 +5,26 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import structs
 from rich.cells import cell_len
 
 from arc_tui.experiments.locked_view import (
     ArmRow,
     Given,
     ReplayRow,
+    StepRow,
     arm_cell,
     is_beyond_chance,
     mark_words,
 )
-from arc_tui.features.replay.pages import step_page
-from arc_tui.features.replay.widgets import Cell, caption, shown, widths
+from arc_tui.features.replay.arms import arm_shown, columns, in_sight
+from arc_tui.features.replay.pages import arms_page, step_page
+from arc_tui.features.replay.widgets import caption, shown, widths
 from arc_tui.ui.document import Block, lay_out, row_text
+from arc_tui.ui.format import Cell
 from replay.action import Act
 from replay.locked.tally import BreakTest, Counts
+from replay.locked.verdict import summary
 from replay.trace import Level
 
 LOOKUP = Act(tool="get_order", arguments={"order_id": 1042})
@@ -93,7 +98,8 @@ def test_the_caption_explains_only_the_marks_that_are_there() -> None:
 
 
 def page(found: ReplayRow, broken: BreakTest | None = None) -> str:
-    rows = list(lay_out(step_page(found, broken), 400, ()))
+    verdict = structs.replace(summary(()), at_break_test=broken)
+    rows = list(lay_out(step_page(found, verdict), 400, ()))
     lines = []
     for each in rows:
         label = each.item.label if isinstance(each.item, Block) else ""
@@ -133,7 +139,10 @@ def test_one_sample_has_no_rate_and_no_test() -> None:
 
 def test_the_failure_at_the_break_has_a_test_of_its_own() -> None:
     broken = BreakTest(detector="loop, by rule", control=8, control_n=8, edited=0, edited_n=8)
-    said = page(row(mark="fixed", effect=False, p=0.47, edited=arm(OTHER, diverges=8)), broken)
+    said = page(
+        row(mark="fixed", at_break=True, effect=False, p=0.47, edited=arm(OTHER, diverges=8)),
+        broken,
+    )
     assert "failure in 0/8 edited, 8/8 control (loop, by rule)" in said
     assert "divergence not significant, p = 0.47" in said
 
@@ -141,3 +150,47 @@ def test_the_failure_at_the_break_has_a_test_of_its_own() -> None:
 def test_why_the_edit_alone_was_not_asked_is_said() -> None:
     said = page(row(control=arm(SAME, repeats=3), edited_refused="the prompt is too long"))
     assert "edited  skipped\nthe prompt is too long" in said
+
+
+# --- several arms
+
+NAMES = ("v4", "a prompt with a rather long name", "gpt-5")
+THREE = StepRow(
+    (
+        row(control=arm(SAME, repeats=8), edited=arm(SAME, repeats=3), mark="same"),
+        row(control=arm(SAME, repeats=8), edited=arm(OTHER, diverges=8), mark="changed"),
+        row(control=arm(SAME, repeats=8), edited_refused="the prompt is too long"),
+    )
+)
+
+
+@pytest.mark.parametrize("room", range(40, 200, 13))
+@pytest.mark.parametrize("first", range(3))
+def test_the_columns_of_arms_fill_the_room_and_no_more(room: int, first: int) -> None:
+    found = columns([THREE], NAMES, room, first)
+    used = found.recorded + found.control + sum(found.arms) + 2 * (1 + len(found.arms))
+    assert used == room
+    assert 1 <= len(found.arms) <= 3 - first
+
+
+def test_in_a_wide_terminal_all_arms_are_in_sight_and_else_it_says_which() -> None:
+    assert in_sight(NAMES, columns([THREE], NAMES, 200, 0)) == ""
+    one, last = (columns([THREE], NAMES, 50, first) for first in (0, 2))
+    assert in_sight(NAMES, one).startswith("arm 1 of 3")
+    assert in_sight(NAMES, last).startswith("arm 3 of 3")
+
+
+def test_an_arm_shows_what_differs_and_not_how_its_call_begins() -> None:
+    same, other, refused = (arm_shown(each) for each in THREE.arms)
+    assert (same.words, same.figures) == ("· same", "3/3")
+    assert (other.words, other.figures) == ("≠ refund → get_order", "8/8")
+    assert refused.words == "skipped: the prompt is too long"
+
+
+def test_a_step_in_full_says_what_each_arm_does_after_control() -> None:
+    rows = zip(NAMES, THREE.arms, (None, None, None), strict=True)
+    lines = [row_text(each) for each in lay_out(arms_page(list(rows)), 400, ())]
+    said = "\n".join(lines)
+    at = [said.index(each) for each in ("recorded", "control", *NAMES)]
+    assert at == sorted(at)
+    assert "gpt-5  skipped" in said

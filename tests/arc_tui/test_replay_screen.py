@@ -190,7 +190,7 @@ async def test_an_unchanged_prompt_asks_control_alone(db: Path) -> None:
         await settle(pilot)
         assert screen.state.view.edit is None
         assert "Control matches" in rows(pilot.app)[0]
-        assert all(row.edited is None for row in screen.state.rows)
+        assert all(row.first.edited is None for row in screen.state.rows)
 
 
 @pytest.mark.pilot
@@ -403,7 +403,7 @@ async def test_the_trace_screen_opens_it_at_the_step_under_its_cursor(
         screen = app.screen
         assert isinstance(screen, ReplayScreen)
         assert focused(screen) == pane
-        assert screen.steps.row == screen.state.rows[BREAK]
+        assert screen.steps.step == screen.state.rows[BREAK]
         await pilot.press("escape")
         assert not screen.is_current
 
@@ -554,7 +554,7 @@ async def test_an_observation_is_edited_like_a_text(db: Path) -> None:
         assert kept.changes == (
             SetObservation(step=0, call=0, text="order 1049 was never shipped"),
         )
-        assert next(row.step for row in screen.state.rows if row.p is not None) == 1
+        assert next(row.first.step for row in screen.state.rows if row.first.p is not None) == 1
         await pilot.press("d")
         await pilot.pause()
         assert "+order 1049 was never shipped" in drawn(pilot.app)
@@ -813,3 +813,75 @@ def test_samples_are_auto_or_a_number() -> None:
 def test_anything_else_is_no_number_of_samples(words: str) -> None:
     with pytest.raises(BadEdit):
         levels_of(words)
+
+
+async def add_arm(pilot: Pilot[None], word: str) -> None:
+    await pilot.press("f11")
+    await until(pilot, "add an arm")
+    pilot.app.screen.query_one(Input).value = word
+    pilot.app.screen.query_one(Input).focus()
+    await pilot.press("enter")
+    await settle(pilot)
+
+
+@pytest.mark.pilot
+async def test_several_arms_stand_beside_one_control(db: Path) -> None:
+    async with opened(db) as (pilot, screen):
+        for version in ("v4", "v6", "v2"):
+            await add_arm(pilot, str(fixtures() / f"demo/prompts/{version}.md"))
+        assert "Arms beside control: v4, v6, v2" in drawn(pilot.app)
+        await pilot.press("ctrl+s")
+        await settle(pilot)
+        assert [arm.edit for arm in screen.state.view.arms] == ["v4", "v6", "v2"]
+        assert all(arm.digest is not None for arm in screen.state.view.arms)
+        await looks_like(pilot, "replay_arms", [(80, 24), (120, 40), (200, 50)])
+        assert "v2" not in columns_head(screen)
+        await pilot.press("l", "l", "l")
+        await settle(pilot)
+        assert "v2" in columns_head(screen)
+        await pilot.press("g", "greater_than_sign")
+        assert screen.steps.step is not None
+        assert any(row.mark == "changed" for row in screen.steps.step.arms)
+
+
+def columns_head(screen: ReplayScreen) -> str:
+    return screen.steps.draw_head(0, screen.steps.row_width).plain
+
+
+@pytest.mark.pilot
+async def test_an_edit_being_written_becomes_an_arm_and_an_arm_can_be_left_out(db: Path) -> None:
+    async with opened(db) as (pilot, screen):
+        await add_arm(pilot, str(fixtures() / "demo/prompts/v6.md"))
+        screen.edit_pane.put(V4)
+        await pilot.press("f11")
+        await until(pilot, "add an arm")
+        await pilot.press("enter")
+        await until(pilot, NAME)
+        pilot.app.screen.query_one(Input).value = "mine"
+        await pilot.press("enter")
+        await settle(pilot)
+        assert [each.name for each in screen.request.others] == ["v6", "mine"]
+        assert "no edit here: the other arms only" in drawn(pilot.app)
+        await add_arm(pilot, str(fixtures() / "demo/prompts/v6.md"))
+        assert "Two arms are the same edit" in drawn(pilot.app)
+        await pilot.press("f11")
+        await until(pilot, "leave out")
+        await pilot.press("j", "enter")
+        await settle(pilot)
+        assert [each.name for each in screen.request.others] == ["mine"]
+
+
+@pytest.mark.pilot
+async def test_another_model_is_an_arm(db: Path) -> None:
+    async with opened(db) as (pilot, screen):
+        await pilot.press("f11")
+        await until(pilot, "another model")
+        await pilot.press("enter")
+        await until(pilot, "which model?")
+        pilot.app.screen.query_one(Input).value = "gpt-5"
+        pilot.app.screen.query_one(Input).focus()
+        await pilot.press("enter")
+        await settle(pilot)
+        assert [each.model for each in screen.request.others] == ["gpt-5"]
+        assert screen.state.estimate is not None
+        assert screen.state.estimate.models == ("demo", "gpt-5")

@@ -13,7 +13,7 @@ from replay.errors import OfflineMiss, RequestRefused
 from replay.locked.row import AUTO, LOOK, RANGE, Models, Sampling, fixed
 from replay.locked.run import Lane, replay
 from replay.locked.tally import StepResult
-from replay.locked.verdict import Collateral, basis, summary
+from replay.locked.verdict import Collateral, significance, summary
 from replay.models.cached import Cached
 from replay.store.handle import Store
 from replay.trace import Trace
@@ -200,10 +200,10 @@ def test_where_the_arms_differ_only_after_the_divergence_nothing_before_it_is_cl
     rows = run(stored(store), EDIT, tiny(store), fixed(3))
     facts = structs.replace(summary(rows, BREAK), effects=(3,))
     assert (facts.edited_diverges, facts.dimmed) == (1, (2, 3, 4))
-    assert basis(facts, rows)[0] == (
+    assert significance(facts) == (
         "no significant divergence up to step 1; after divergence, not counted: step 3"
-        " (3 samples per arm, Fisher's exact test, Holm over 5 steps)"
     )
+    assert facts.parts.method == "3 samples per arm, Fisher's exact test, Holm over 5 steps"
 
 
 def test_the_same_words_cut_short_and_whole_are_two_answers(store: Store) -> None:

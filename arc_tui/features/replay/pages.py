@@ -12,47 +12,59 @@ from arc_tui.ui import format
 from arc_tui.ui.diff import changed_words
 from arc_tui.ui.document import INDENT, Block, Document, Item, value
 from replay.action import Act
-from replay.locked.tally import BreakTest
-from replay.locked.verdict import percent
+from replay.locked.verdict import Verdict, percent
 from replay.statistics import ALPHA
 
 BLANK = Block(text="")
 
 
-def step_page(row: ReplayRow, broken: BreakTest | None = None) -> Document:
+def step_page(row: ReplayRow, verdict: Verdict | None = None) -> Document:
     """What the edit did, what was recorded, what each arm answered, how far to trust that.
 
-    `broken` is the test at the break, where the row is that of the break.
+    `verdict` holds the test at the break, where the row is that of the break.
     """
-    return tuple(_step(row, broken))
+    return arms_page([("edited", row, verdict)])
+
+
+def arms_page(arms: Sequence[tuple[str, ReplayRow, Verdict | None]]) -> Document:
+    """A step in every arm, each by its name: control once, then what each edit did."""
+    return tuple(_step(arms))
 
 
 _MARK_STYLES = {"fixed": "good", "broke": "error", "changed": "candidate"}
 
 
-def _step(row: ReplayRow, broken: BreakTest | None) -> Iterator[Item]:
-    found = tuple(_found(row, broken))
-    yield from found
-    if found:
-        yield BLANK
+def _step(arms: Sequence[tuple[str, ReplayRow, Verdict | None]]) -> Iterator[Item]:
+    (_, row, verdict), *others = arms
+    if not others:
+        found = tuple(_found(row, verdict))
+        yield from found
+        if found:
+            yield BLANK
     yield Block(text="recorded", style="role")
     yield from _response("recorded", row.recorded_calls, row.recorded_text, row.recorded)
     if row.refused is not None:
         yield BLANK
         yield from _skipped("skipped", row.refused)
-    for name, arm in (("control", row.control), ("edited", row.edited)):
-        if arm is not None:
-            yield BLANK
-            yield from _arm(name, arm, row)
-    if row.edited_refused is not None:
+    if row.control is not None:
         yield BLANK
-        yield from _skipped("edited  skipped", row.edited_refused)
+        yield from _arm("control", row.control, row)
+    for name, each, said in arms:
+        if each.edited is not None:
+            yield BLANK
+            yield from _arm(name, each.edited, each)
+        if others:
+            yield from _found(each, said)
+        if each.edited_refused is not None:
+            yield BLANK
+            yield from _skipped(f"{name}  skipped", each.edited_refused)
     yield BLANK
     yield from _trust(row)
 
 
-def _found(row: ReplayRow, broken: BreakTest | None) -> Iterator[Item]:
+def _found(row: ReplayRow, verdict: Verdict | None) -> Iterator[Item]:
     """The mark with what the edit does instead, and the tests behind it."""
+    broken = verdict.at_break_test if verdict is not None and row.at_break else None
     if row.mark is not None and (row.mark != "same" or row.p is not None):
         why = row.edited.usual.why if row.edited is not None else ""
         style = _MARK_STYLES.get(row.mark, "role")
@@ -64,7 +76,8 @@ def _found(row: ReplayRow, broken: BreakTest | None) -> Iterator[Item]:
             f"in {broken.edited}/{broken.edited_n} edited,"
             f" {broken.control}/{broken.control_n} control"
         )
-        said = f"{shown} ({format.one_line(broken.detector)}); {_chance(broken.p)}"
+        held = verdict.at_break_effect if verdict is not None else None
+        said = f"{shown} ({format.one_line(broken.detector)}); {_chance(broken.p, held)}"
         yield Block(text=said, label="failure", style="quiet")
     yield Block(text=_chance(row.p, row.effect), label="divergence", style="quiet")
 

@@ -46,7 +46,8 @@ class ReplayEstimate(CostEstimate, frozen=True, eq=False, kw_only=True):
     """What a replay can ask, at first and at the most.
 
     `models` are those of control and, where it is another one, of the edit; () where it is not
-    known which one to ask. `arms` is 1 where nothing can be edited that every step has;
+    known which one to ask. `arms` is 1 where nothing can be edited that every step has; `names`
+    are those of the edits, "" of one that has none yet;
     `supposed`: there is no edit yet, and one that reaches every step is reckoned with.
     `keyless`: there is no key to ask a server with. `refused` counts the steps that cannot be
     asked, by the reason, `edit_refused` those that only the edit cannot be asked at.
@@ -54,6 +55,7 @@ class ReplayEstimate(CostEstimate, frozen=True, eq=False, kw_only=True):
 
     steps: int
     arms: int
+    names: tuple[str, ...] = ()
     supposed: bool = False
     refused: Reasons = ()
     edit_refused: Reasons = ()
@@ -79,6 +81,7 @@ def estimate_draft(store: Store, draft: Draft, request: ReplayRequest) -> Replay
         models=models,
         steps=len(draft.rows),
         arms=1 + len(arms),
+        names=tuple(each.name for each in arms),
         supposed=draft.edit is None and not request.others,
         calls=estimate_cost(store, request) if models else None,
         refused=_reasons(plan.refusal for plan in planned[0]) if planned else (),

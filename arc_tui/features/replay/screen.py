@@ -23,12 +23,19 @@ from arc_tui.experiments import locked_view as replays
 from arc_tui.experiments.dialogs import AttachBox, Attachment, SamplesBox, attach, edit_option
 from arc_tui.experiments.edit_widgets import EditPane
 from arc_tui.experiments.edits import Draft, build_draft, edit_of
-from arc_tui.experiments.locked_view import ReplayRow
+from arc_tui.experiments.locked_view import ReplayRow, arm_names
 from arc_tui.experiments.models import spending_of
-from arc_tui.experiments.request import CostEstimate, ReplayRequest, asked_models, is_local
+from arc_tui.experiments.request import (
+    CostEstimate,
+    ReplayRequest,
+    asked_models,
+    is_local,
+    with_own_names,
+)
 from arc_tui.experiments.runner import JobFinished
 from arc_tui.experiments.screen import ExperimentScreen, model_key, run_key, samples_key, stop_key
-from arc_tui.features.replay.pages import step_page
+from arc_tui.features.replay.arms import ask_arm
+from arc_tui.features.replay.pages import arms_page, step_page
 from arc_tui.features.replay.run import estimate_cost, estimate_draft, run_replay
 from arc_tui.features.replay.state import EMPTY, ReplayState
 from arc_tui.features.replay.widgets import EditNames, ReplayFoot, ReplayHead, StepDiff, ask_change
@@ -41,10 +48,10 @@ from arc_tui.ui.keys import KeyBar
 from arc_tui.ui.list import RowList
 from arc_tui.ui.page import Page
 from replay.edit.changes import Edit
-from replay.errors import ArcError
+from replay.errors import ArcError, BadEdit
 from replay.locked.estimate import Estimate
 from replay.locked.tally import BreakTest
-from replay.store.edits import KeptEdit, find, listed
+from replay.store.edits import KeptEdit, edit_named, find, listed
 from taxonomy.judgements.schema import open_ledger
 
 STEP = Binding.Group("step", compact=True)
@@ -63,7 +70,7 @@ class ReplayScreen(ExperimentScreen[ReplayState]):
     CSS_PATH = "screen.tcss"
     HELP = "a replay"
     MISS_HINT = "run again with a limit, or with fewer samples (‹replay.samples›)"
-    AT_REST = ExperimentScreen.AT_REST | {"bisect", "stored", "change", "free", "attach"}
+    AT_REST = ExperimentScreen.AT_REST | {"bisect", "stored", "change", "free", "attach", "arms"}
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
 
     BINDINGS = [
@@ -95,6 +102,8 @@ class ReplayScreen(ExperimentScreen[ReplayState]):
              tooltip="Choose a saved edit, or none"),
         bind("i", "change", id="replay.change", label="also change",
              tooltip="Insert a change that no text shows: a constraint, the edit's model, effort"),
+        bind(";", "arms", id="replay.arms",
+             tooltip="Add another edit or model as an arm beside control, or leave one out"),
         bind("E", "editor", id="replay.editor", tooltip="Edit the text in your own editor"),
         bind("esc", "back", id="replay.back", tooltip="Back to the steps, then to the run"),
     ]  # fmt: skip
@@ -118,7 +127,7 @@ class ReplayScreen(ExperimentScreen[ReplayState]):
         self._names = EditNames()
         self._ran: str | None = None
         self._warned = False
-        self._shown: tuple[ReplayRow, BreakTest | None] | None = None
+        self._shown: tuple[tuple[ReplayRow, ...], tuple[BreakTest | None, ...]] | None = None
 
     def compose(self) -> ComposeResult:
         yield ReplayHead().data_bind(ReplayScreen.state)
@@ -170,6 +179,7 @@ class ReplayScreen(ExperimentScreen[ReplayState]):
             self.action_attach()
 
     def request_changed(self) -> None:
+        self.edit_pane.has_arms = bool(self.request.others)
         self.change(phase="idle", trouble=None, view=replays.EMPTY)
         self._estimate()
 
@@ -194,7 +204,8 @@ class ReplayScreen(ExperimentScreen[ReplayState]):
             if request is not None:
                 self.change_request(sampling=request.sampling, resample=request.resample)
 
-        models = asked_models(self.request.model or self.draft.model, self.draft.edit)
+        arms = (self.draft.edit, *self.request.others)
+        models = asked_models(self.request.model or self.draft.model, *arms)
         self.app.push_screen(SamplesBox(self.request, live=not is_local(models)), take)
 
     def action_stored(self) -> None:
@@ -232,6 +243,44 @@ class ReplayScreen(ExperimentScreen[ReplayState]):
             edit = Edit(name="", changes=other, thread=draft.thread) if other else None
             self._load(edit, texts)
 
+    def action_arms(self) -> None:
+        def choose(kept: tuple[KeptEdit, ...]) -> None:
+            self.run_worker(self._arm(kept), group="change", exclusive=True, exit_on_error=False)
+
+        self.hold_keys(self.read(lambda s: tuple(listed(s)), choose, group="edits"))
+
+    async def _arm(self, kept: tuple[KeptEdit, ...]) -> None:
+        """One arm more, or one less."""
+        edit = self._names.edit(self.draft, self.texts)
+        arms = self.request.others
+        recorded = self.recorded_model
+        change = await ask_arm(self.app, arms, kept, edits=edit is not None, recorded=recorded)
+        if change is None:
+            return
+        if change.without is not None:
+            at = change.without
+            self.change_request(others=arms[:at] + arms[at + 1 :])
+        elif isinstance(change.added, str):
+            word = change.added
+            self.read(lambda store: edit_named(store, word), self._add_arm, group="edits")
+        elif change.added is not None:
+            self._add_arm(change.added)
+        elif edit is not None and (named := await self._named(edit)) is not None:
+            self._add_arm(named)
+            self._load(None, self.texts)
+
+    def _add_arm(self, edit: Edit) -> None:
+        try:
+            self.change_request(others=with_own_names([*self.request.others, edit]))
+        except BadEdit as error:
+            self.show_error(error)
+
+    async def _named(self, edit: Edit) -> Edit | None:
+        """The edit under the name it has, or a person gives it; None where they leave."""
+        if self._names.is_named(self.draft, edit):
+            return edit
+        return await self._names.ask(self.app, edit)
+
     def action_attach(self) -> None:
         def take(given: Attachment | None) -> None:
             if given is not None:
@@ -264,12 +313,17 @@ class ReplayScreen(ExperimentScreen[ReplayState]):
 
     async def _submit(self) -> None:
         draft, edit = self.draft, self._names.edit(self.draft, self.texts)
-        if edit is not None and not self._names.is_named(draft, edit):
-            edit = await self._names.ask(self.app, edit)
-            if edit is None:
-                return
-        request = structs.replace(self.request, trace=draft.trace, edit=edit)
-        models = asked_models(request.model or draft.model, edit)
+        if edit is not None and (edit := await self._named(edit)) is None:
+            return
+        arms = with_own_names([*([edit] if edit is not None else []), *self.request.others])
+        first, *others = arms or (None,)
+        request = structs.replace(
+            self.request,
+            trace=draft.trace,
+            edit=first,
+            others=tuple(each for each in others if each is not None),
+        )
+        models = asked_models(request.model or draft.model, *request.edits)
         if not is_local(models):
             calls = await asyncio.to_thread(self._calls, request)
             request = await self.ask_permission(request, CostEstimate(models=models, calls=calls))
@@ -334,11 +388,17 @@ class ReplayScreen(ExperimentScreen[ReplayState]):
         self.go_to(self.page)
 
     def _show_step(self) -> None:
-        row, broken = self.steps.row, self.steps.broken
-        if row is not None and (row, broken) != self._shown:
-            self._shown = row, broken
-            self.page.border_title = f"step {row.step}"
-            self.page.document = step_page(row, broken)
+        step, view = self.steps.step, self.state.view
+        tests = tuple(arm.verdict.at_break_test for arm in view.arms)
+        if step is None or self._shown == (step.arms, tests):
+            return
+        self._shown = step.arms, tests
+        self.page.border_title = f"step {step.first.step}"
+        if len(step.arms) < 2:
+            self.page.document = step_page(step.first, view.verdict)
+            return
+        arms = zip(arm_names(view), step.arms, view.arms, strict=True)
+        self.page.document = arms_page([(name, row, arm.verdict) for name, row, arm in arms])
 
     def action_diff(self) -> None:
         self.edit_pane.diffed = not self.edit_pane.diffed

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from arc_tui.experiments import edits as drafts
 from arc_tui.experiments import locked_view as replays
 from arc_tui.experiments.edits import Draft
-from arc_tui.experiments.locked_view import ReplayRow, ReplayView
+from arc_tui.experiments.locked_view import ReplayView, StepRow, step_rows
 from arc_tui.experiments.progress import ExperimentState, as_sentence
 from arc_tui.experiments.request import at_most
+from arc_tui.features.replay.arms import arm_lines
 from arc_tui.features.replay.run import ReplayEstimate
 from arc_tui.ui import format
 from replay.budget import Limits
@@ -32,19 +33,28 @@ class ReplayState(ExperimentState, frozen=True, eq=False, kw_only=True):
     changed: bool = False
 
     @property
-    def rows(self) -> tuple[ReplayRow, ...]:
-        """Every step: as it was asked again, else as recorded."""
-        asked = {row.step: row for row in self.view.rows}
-        return tuple(asked.get(row.step, row) for row in self.draft.rows)
+    def rows(self) -> tuple[StepRow, ...]:
+        """Every step: as it was asked again in every arm, else as recorded."""
+        asked = {row.first.step: row for row in step_rows(self.view)}
+        return tuple(asked.get(row.step, StepRow((row,))) for row in self.draft.rows)
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """How it stands, in one sentence."""
-        return (self._sentence,)
+        """How it stands: a sentence, and of several arms a line each."""
+        if self.view.others and self.view.done:
+            return (self._sentence, *arm_lines(self.view))
+        found = self.estimate
+        if found is None or len(found.names) < 2:
+            return (self._sentence,)
+        names = ", ".join(format.one_line(each or "this edit") for each in found.names)
+        return (self._sentence, f"Arms beside control: {names}")
 
     @property
     def _sentence(self) -> str:
+        parts = self.view.verdict.parts
         verdict = self.view.verdict.sentence
+        if self.view.others:
+            verdict = " ".join((parts.control, *parts.scope[:1]))
         match self.phase:
             case "running" | "stopping":
                 return f"So far: {verdict}" if self.view.done else "Replaying the first step."
@@ -61,7 +71,12 @@ class ReplayState(ExperimentState, frozen=True, eq=False, kw_only=True):
     def basis(self) -> tuple[str, ...]:
         """What the verdict rests on, where there is one."""
         over = self.phase in ("done", "stopped") and self.trouble is None
-        return self.view.verdict.basis if over else ()
+        if not over:
+            return ()
+        if not self.view.others:
+            return self.view.verdict.basis
+        parts = self.view.verdict.parts
+        return tuple(filter(None, (parts.method, parts.noise)))
 
     @property
     def _answered(self) -> int:
@@ -80,7 +95,7 @@ class ReplayState(ExperimentState, frozen=True, eq=False, kw_only=True):
     @property
     def notices(self) -> tuple[str, ...]:
         """A refusal, a failure that a prompt edit cannot fix, what is missing."""
-        said = list(self.view.verdict.notices)
+        said = list(dict.fromkeys(e for arm in self.view.arms for e in arm.verdict.notices))
         if self.phase == "idle" and self.estimate is not None:
             said = list(estimate_notices(self.estimate))
         if self.changed and self.view.done and self.phase != "idle":

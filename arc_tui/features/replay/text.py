@@ -92,11 +92,15 @@ def _short(why: str) -> str:
 def _footer(view: ReplayView) -> Iterator[str]:
     verdict = view.verdict
     for name, arm in zip(arm_names(view), view.arms, strict=True):
-        whose = f"{name}: " if view.others else ""
-        if arm.verdict.collateral is not None:
-            yield f"{whose}{collateral_line(arm.verdict.collateral)}"
-        yield from (f"{whose}{basis}" for basis in arm.verdict.basis[:1])
-    yield from verdict.basis[1:]
+        counted = arm.verdict.collateral
+        said = [collateral_line(counted)] if counted is not None else []
+        if view.others:
+            said += filter(None, [arm.verdict.parts.significance])
+            yield f"{name}: {'; '.join(said)}"
+        else:
+            yield from (*said, *arm.verdict.basis)
+    if view.others:
+        yield from filter(None, (verdict.parts.method, verdict.parts.noise))
     yield from dict.fromkeys(f"lost: {loss}" for arm in view.arms for loss in arm.verdict.losses)
     weakest = verdict.weakest.value if verdict.weakest else format.UNKNOWN
     masked = f", {verdict.masked} masked" if verdict.masked else ""

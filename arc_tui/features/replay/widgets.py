@@ -9,7 +9,6 @@ from functools import partial
 from typing import NamedTuple
 
 from msgspec import structs
-from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 from textual.app import App
@@ -23,6 +22,8 @@ from arc_tui.experiments.locked_view import (
     ArmRow,
     ReplayRow,
     ReplayView,
+    StepRow,
+    arm_names,
     is_beyond_chance,
     mark_words,
     phrase,
@@ -31,11 +32,13 @@ from arc_tui.experiments.locked_view import (
 from arc_tui.experiments.models import spending_of
 from arc_tui.experiments.progress import progress_line, spending_line, spent_so_far
 from arc_tui.experiments.screen import ExperimentFooter, ExperimentHead
+from arc_tui.features.replay.arms import Columns, arm_shown, columns, control_cell, in_sight
 from arc_tui.features.replay.state import EMPTY, ReplayState
 from arc_tui.ui import format
 from arc_tui.ui.bindings import bind
 from arc_tui.ui.dialogs import AskBox, Option
-from arc_tui.ui.format import fit, pack_lines
+from arc_tui.ui.format import Cell, fit, pack_lines
+from arc_tui.ui.keys import write_keys
 from arc_tui.ui.list import RowList
 from arc_tui.ui.styles import fold_sentence
 from replay.budget import Limits
@@ -51,9 +54,9 @@ from replay.edit.changes import (
 )
 from replay.edit.places import edit_problem
 from replay.errors import BadEdit
-from replay.locked.tally import BreakTest
 
 MARK = 10
+EDGE = 1
 STEP = 6
 GAP = 2
 LEAST = 7
@@ -70,23 +73,6 @@ DIMMED = "╎"
 
 EFFECT = "┃"
 """Marks a step at which the arms differ significantly."""
-
-
-class Cell(NamedTuple):
-    """What stands in a column: words, which may be cut, and figures, which may not."""
-
-    words: str
-    figures: str = ""
-
-    @property
-    def width(self) -> int:
-        return cell_len(self.words) + (1 + len(self.figures) if self.figures else 0)
-
-    def fit(self, width: int) -> str:
-        """In exactly so many cells."""
-        if not self.figures or self.width <= width:
-            return fit(f"{self.words} {self.figures}", width)
-        return f"{fit(self.words, width - 1 - len(self.figures))} {self.figures}"
 
 
 class StepDiff(RowList):
@@ -111,6 +97,9 @@ class StepDiff(RowList):
     BINDINGS = [
         bind("enter", "open_row", id="steps.choose", label="in full", show=False,
              tooltip="Go to the step in full"),
+        bind("l", "arms(1)", id="steps.right", show=False,
+             tooltip="Show the arms further right, where they have no room"),
+        bind("h", "arms(-1)", id="steps.left", show=False, tooltip="Show the arms further left"),
     ]  # fmt: skip
 
     state: reactive[ReplayState] = reactive(EMPTY, repaint=False)
@@ -120,58 +109,83 @@ class StepDiff(RowList):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._rows: tuple[ReplayRow, ...] = ()
+        self._rows: tuple[StepRow, ...] = ()
+        self._names: tuple[str, ...] = ()
         self._widths = (0, 0, 0)
+        self._columns = Columns(0, 0, 0, ())
 
     @property
     def row_count(self) -> int:
         return len(self._rows)
 
     @property
-    def row(self) -> ReplayRow | None:
-        """The step under the cursor."""
+    def step(self) -> StepRow | None:
+        """The step under the cursor, in every arm."""
         return self._rows[self.cursor] if self._rows else None
 
     @property
-    def broken(self) -> BreakTest | None:
-        """The test at the break, where the cursor is on it."""
-        row = self.row
-        return self.state.view.verdict.at_break_test if row is not None and row.at_break else None
+    def row(self) -> ReplayRow | None:
+        """The step under the cursor, in the first arm."""
+        return self.step.first if self.step is not None else None
+
+    @property
+    def _several(self) -> bool:
+        return bool(self.state.view.others)
 
     def watch_state(self, before: ReplayState, state: ReplayState) -> None:
         """Other rows, and with them another one under the cursor."""
         if state.draft is before.draft and state.view.rows is before.view.rows:
             return
         self._rows = state.rows
-        self.border_title = caption(self._rows)
+        self._names = arm_names(state.view)
+        self.border_title = caption([row for step in self._rows for row in step.arms])
         self.rows_changed()
         self.post_message(self.Moved(self))
 
     def rows_changed(self) -> None:
-        self._widths = widths(self._rows[:MEASURED], self.row_width - MARK - STEP)
+        measured = self._rows[:MEASURED]
+        self._widths = widths([row.first for row in measured], self.row_width - MARK - STEP)
+        first = min(self._columns.first, max(len(self._names) - 1, 0))
+        room = self.row_width - EDGE - STEP
+        self._columns = columns(measured, self._names, room, first)
+        hidden = in_sight(self._names, self._columns) if self._several else ""
+        self.border_subtitle = write_keys(self.screen, hidden) if hidden else ""
         super().rows_changed()
+
+    def action_arms(self, direction: int) -> None:
+        """Scroll the arms by one column."""
+        first = self._columns.first + direction
+        more = direction < 0 or self._columns.end < len(self._names)
+        if self._several and first >= 0 and more:
+            self._columns = self._columns._replace(first=first)
+            self.rows_changed()
 
     def go_to(self, step: int) -> None:
         """Put the cursor on a step."""
-        found = (place for place, row in enumerate(self._rows) if row.step == step)
+        found = (place for place, row in enumerate(self._rows) if row.first.step == step)
         self.cursor = next(found, self.cursor)
 
     def next_difference(self, direction: int) -> bool:
-        """To the next step where the arms are not the same; is there one?"""
+        """To the next step where an arm is not the same as control; is there one?"""
         ahead = range(self.cursor + direction, self.row_count if direction > 0 else -1, direction)
-        found = next((at for at in ahead if self._rows[at].mark not in {None, "same"}), None)
+        marks = ({row.mark for row in self._rows[at].arms} - {None, "same"} for at in ahead)
+        found = next((at for at, differ in zip(ahead, marks, strict=True) if differ), None)
         if found is not None:
             self.cursor = found
         return found is not None
 
     def draw_head(self, line: int, width: int) -> Text:
         del line, width
+        if self._several:
+            return self._draw_arms_head()
         titles = zip(("recorded", "control", "edited"), self._widths, strict=True)
         return Text(" " * MARK + fit("step", STEP) + _joined(fit(*title) for title in titles))
 
     def draw(self, index: int, width: int) -> Text:
         del width
-        row = self._rows[index]
+        if self._several:
+            return self._draw_arms(self._rows[index])
+        row = self._rows[index].first
         name = "refused" if row.refused is not None else row.mark or ""
         style = self._row_style(name, row) + Style(bold=is_beyond_chance(row))
         edge = DIMMED if row.dimmed else EFFECT if is_beyond_chance(row) else " "
@@ -185,6 +199,32 @@ class StepDiff(RowList):
             quiet = cell.words in QUIET
             line.append(cell.fit(room), self._row_style("quiet" if quiet else "", row))
             line.append(" " * GAP)
+        return line
+
+    def _draw_arms_head(self) -> Text:
+        shown = self._columns
+        titles = [("recorded", shown.recorded), ("control", shown.control)]
+        titles += zip(self._names[shown.first : shown.end], shown.arms, strict=True)
+        return Text(" " * EDGE + fit("step", STEP) + _joined(fit(*each) for each in titles))
+
+    def _draw_arms(self, step: StepRow) -> Text:
+        """A step of several arms: what was recorded and control once, then a column an arm."""
+        shown, row = self._columns, step.first
+        line = Text.assemble(
+            " " * EDGE,
+            (f"{row.step:>{STEP - 3}} ", self.style_of("number")),
+            ("◆ " if row.at_break else "  ", self.style_of("break")),
+            fit(format.one_line(row.recorded), shown.recorded),
+        )
+        if row.refused is not None:
+            room = shown.control + sum(shown.arms) + GAP * len(shown.arms)
+            return line.append(" " * GAP + fit(row.refused, room), self.style_of("refused"))
+        control = control_cell(row)
+        quiet = self.style_of("quiet") if control.words in QUIET else Style.null()
+        line.append(" " * GAP + control.fit(shown.control), quiet)
+        for each, room in zip(step.arms[shown.first : shown.end], shown.arms, strict=False):
+            style = self._row_style(each.mark or "", each) + Style(bold=is_beyond_chance(each))
+            line.append(" " * GAP + arm_shown(each).fit(room), style)
         return line
 
     def _cells(self, row: ReplayRow) -> Iterable[tuple[Cell, int]]:
@@ -299,7 +339,7 @@ class ReplayFoot(ExperimentFooter[ReplayState]):
 def figures(view: ReplayView, limits: Limits) -> Iterator[str]:
     """Collateral, the models, lowest fidelity, calls, cost, digest: what there is of them."""
     counted = view.verdict.collateral
-    if counted is not None:
+    if counted is not None and not view.others:
         yield f"fixed {counted.fixed}"
         yield f"broke {counted.broke}"
         yield f"changed {counted.changed}"
@@ -313,7 +353,7 @@ def figures(view: ReplayView, limits: Limits) -> Iterator[str]:
         yield f"fidelity {view.verdict.weakest.value}{masked}"
     if view.done:
         yield spending_line(spending_of(view), limits)
-    if view.digest is not None:
+    if view.digest is not None and not view.others:
         yield format.short_digest(view.digest)
 
 
