@@ -98,7 +98,7 @@ MEANINGS: dict[str, Meaning] = {
     "i": Meaning("i,f9", "insert"),
     "d": Meaning("d,f2", "diff"),
     "w": Meaning("w", "expectation"),
-    ";": Meaning("semicolon,f11", "arms", ";"),
+    ";": Meaning("semicolon,f11", "arms"),
     "a": Meaning("a,f8", "attach"),
     "D": Meaning("D", "detector"),
     "V": Meaning("V", "confirm"),
