@@ -547,6 +547,30 @@ def test_live_calls_go_to_the_server_named_under_a_limit_and_are_asked_once(
     assert "0 calls · 8 cached" in again.out
 
 
+@pytest.mark.process
+def test_several_models_are_arms_under_one_estimate_and_one_limit(db: Path, tmp_path: Path) -> None:
+    demo = Demo()
+
+    def policy(body: dict[str, Any]) -> dict[str, Any]:
+        return {**demo.complete({**body, "model": "demo"}, 0), "model": body["model"]}
+
+    models = ("--model", "claude-sonnet-4-5", "--model", "claude-opus-4-5")
+    words = ["--db", str(db), "replay", TOUR, *models, "-k", "1"]
+    with MessagesApi(policy) as api:
+        server = {"ANTHROPIC_BASE_URL": api.base_url, "ANTHROPIC_API_KEY": "none"}
+        cut = spoken(*words, "--live", "--max-calls", "5", cwd=tmp_path, **server)
+        assert "24 live calls at first, 0 answered already" in cut.err  # control's are the demo's
+        assert cut.code == 2
+        assert api.asked == 5
+        assert "limit of 5 calls" in cut.err
+        whole = spoken(*words, "--live", "--max-calls", "40", cwd=tmp_path, **server)
+        assert whole.code == 0
+        assert api.asked == 16
+        assert {each.body["model"] for each in api.received} == set(models[1::2])
+    assert "Control runs on demo, rule-based, the edit on claude-sonnet-4-5." in whole.out
+    assert "Control runs on demo, rule-based, the edit on claude-opus-4-5." in whole.out
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
