@@ -18,8 +18,8 @@ from taxonomy.evidence.endings import closes
 from taxonomy.evidence.final_answer import is_closing_word
 from taxonomy.evidence.reading import Reading, Turn, is_person, leaves, mutates, program, speaker
 from taxonomy.evidence.results import cut
+from taxonomy.evidence.unobserved import facts
 from taxonomy.localiser.baselines import eligible
-from taxonomy.localiser.facts import facts
 from taxonomy.localiser.features import (
     COORDINATES,
     FIRST_ACTION,

@@ -16,10 +16,9 @@ from itertools import accumulate, islice, pairwise
 from replay.trace import AgentSpan, Json
 from taxonomy.classes import Attribution, FailureClass
 from taxonomy.evidence.claims import assumptions
-from taxonomy.evidence.reading import Reading
+from taxonomy.evidence.reading import Reading, Turn
 from taxonomy.evidence.results import Reply, cut
 from taxonomy.findings import Finding, StepScore
-from taxonomy.localiser.facts import new_facts, new_texts
 from taxonomy.localiser.features import (
     ASSUMPTION,
     BAD_CALL,
@@ -95,7 +94,7 @@ def _signs(
     yield from _errors(case.reading)
     yield from _words(case.reading)
     if case.index.knows_task:
-        yield from _new_facts(case.reading)
+        yield from _new_facts(case)
     yield from (StepSignal(step, OBJECTION, phrase) for step, phrase in user_objections(case))
     yield from structure_signals(RunStructure(case.reading))
 
@@ -152,7 +151,7 @@ def _failed(what: str, reply: Reply) -> str:
 def _words(reading: Reading) -> Iterator[StepSignal]:
     """What a step says: that it assumes, that it was cut off."""
     heard = _SeenTexts(reading.trace.header.task or "")
-    for turn, texts in new_texts(reading):
+    for turn, texts in _new_texts(reading):
         heard.add(texts)
         said = (
             sentence
@@ -170,14 +169,25 @@ def _words(reading: Reading) -> Iterator[StepSignal]:
             yield StepSignal(turn.index, BAD_END, phrase, _CUT_OFF_STRENGTH)
 
 
-def _new_facts(reading: Reading) -> Iterator[StepSignal]:
+def _new_facts(case: RuleContext) -> Iterator[StepSignal]:
     """Steps that say what no message before them holds; of a run whose task was not recorded
     nothing can be said, because it may have stood there."""
-    for turn, facts in new_facts(reading):
-        if facts:
-            values = "value" if len(facts) == 1 else "values"
-            phrase = f"{len(facts)} {values} not found in context: {cut(', '.join(facts[:3]), 40)}"
-            yield StepSignal(turn.index, NEW_FACTS, phrase, spree(len(facts)))
+    for step, facts in case.new_facts.items():
+        values = "value" if len(facts) == 1 else "values"
+        phrase = f"{len(facts)} {values} not found in context: {cut(', '.join(facts[:3]), 40)}"
+        yield StepSignal(step, NEW_FACTS, phrase, spree(len(facts)))
+
+
+def _new_texts(reading: Reading) -> Iterator[tuple[Turn, list[str]]]:
+    """Each turn with the prompts and the words of others that are new to the run at it."""
+    systems: set[int] = set()
+    for turn in reading.turns:
+        texts = [each.text for each in (*turn.heard, *turn.overheard)]
+        system = turn.ask.request.system
+        if system is not None and id(system) not in systems:
+            systems.add(id(system))
+            texts.append(str(system.body.get("content") or ""))
+        yield turn, texts
 
 
 class _SeenTexts:

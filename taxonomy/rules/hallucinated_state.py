@@ -28,7 +28,7 @@ from taxonomy.evidence.unobserved import (
     find_look_up,
     find_plan,
     first_observation,
-    list_unseen_facts,
+    is_plan,
     placeholder,
 )
 from taxonomy.evidence.value_origins import Value
@@ -178,13 +178,13 @@ def _made_up(case: RuleContext, turn: Turn, told: str) -> tuple[str, list[str]] 
 
 
 def _from_memory(case: RuleContext, turn: Turn) -> tuple[str, list[str]] | None:
-    """Many facts of a turn that nothing shown to it holds."""
-    names, numbers = list_unseen_facts(case.index, turn)
-    count = len(names) + len(numbers)
-    if len(names) < NAMES or len(numbers) < NUMBERS or count < FACTS:
+    """Many facts of a turn that nothing before it holds; a plan may guess at them."""
+    facts = () if is_plan(turn) else case.new_facts.get(turn.index, ())
+    numbers = sum(fact[0].isdecimal() for fact in facts)
+    if len(facts) - numbers < NAMES or numbers < NUMBERS or len(facts) < FACTS:
         return None
-    listed = ", ".join((*names, *numbers))
-    return f"states {count} values not found in context; nothing was looked up", [listed]
+    why = f"states {len(facts)} values not found in context; nothing was looked up"
+    return why, [", ".join(facts)]
 
 
 def _patch(turn: Turn) -> Claimed | None:
