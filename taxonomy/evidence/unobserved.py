@@ -122,9 +122,28 @@ def _shows(text: str, failed: bool | None) -> bool:
     return not _ERROR.match(text) and len(_TRACEBACK.sub("", text)) > _SHOWN
 
 
-def find_invention(text: str, told: str) -> str | None:
+class SeenTexts:
+    """What others told a run so far; a text is looked through once for each part of a word."""
+
+    def __init__(self, task: str) -> None:
+        self._texts = [task.lower()]
+        self._looked: dict[str, int] = {}
+        self._held: set[str] = set()
+
+    def add(self, texts: Iterable[str]) -> None:
+        self._texts += map(str.lower, texts)
+
+    def __contains__(self, part: str) -> bool:
+        if part not in self._held:
+            if any(part in each for each in self._texts[self._looked.get(part, 0) :]):
+                self._held.add(part)
+            self._looked[part] = len(self._texts)
+        return part in self._held
+
+
+def find_invention(text: str, told: SeenTexts) -> str | None:
     """The sentence in which a text says that it makes up its data, None where it does not; `told`
-    is what others said before, in small letters."""
+    is what others said before."""
     small = without_case(text)
     stems = [stem for stem in _STEMS if stem in small and stem not in told]
     for match in _INVENTS.finditer(text) if stems else ():

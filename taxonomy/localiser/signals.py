@@ -11,13 +11,14 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, islice, pairwise
+from itertools import accumulate, pairwise
 
 from replay.trace import AgentSpan, Json
 from taxonomy.classes import Attribution, FailureClass
 from taxonomy.evidence.claims import assumptions
 from taxonomy.evidence.reading import Reading, Turn
 from taxonomy.evidence.results import Reply, cut
+from taxonomy.evidence.unobserved import SeenTexts
 from taxonomy.findings import Finding, StepScore
 from taxonomy.localiser.features import (
     ASSUMPTION,
@@ -150,7 +151,7 @@ def _failed(what: str, reply: Reply) -> str:
 
 def _words(reading: Reading) -> Iterator[StepSignal]:
     """What a step says: that it assumes, that it was cut off."""
-    heard = _SeenTexts(reading.trace.header.task or "")
+    heard = SeenTexts(reading.trace.header.task or "")
     for turn, texts in _new_texts(reading):
         heard.add(texts)
         said = (
@@ -188,26 +189,6 @@ def _new_texts(reading: Reading) -> Iterator[tuple[Turn, list[str]]]:
             systems.add(id(system))
             texts.append(str(system.body.get("content") or ""))
         yield turn, texts
-
-
-class _SeenTexts:
-    """What others told a run so far; a text is looked through once for each part of a word."""
-
-    def __init__(self, task: str) -> None:
-        self._texts = [task.lower()]
-        self._looked: dict[str, int] = {}
-        self._held: set[str] = set()
-
-    def add(self, texts: Iterable[str]) -> None:
-        self._texts += map(str.lower, texts)
-
-    def __contains__(self, part: str) -> bool:
-        if part not in self._held:
-            fresh = islice(self._texts, self._looked.get(part, 0), None)
-            if any(part in each for each in fresh):
-                self._held.add(part)
-            self._looked[part] = len(self._texts)
-        return part in self._held
 
 
 _STEPPED_IN = {"denied", "rejected", "interrupt", "interrupted", "rewind", "abandoned"}

@@ -24,6 +24,7 @@ from taxonomy.evidence.unobserved import (
     FACTS,
     NAMES,
     NUMBERS,
+    SeenTexts,
     find_invention,
     find_look_up,
     find_plan,
@@ -130,18 +131,18 @@ def _says_unobserved(case: RuleContext) -> Iterator[Finding]:
     if len({turn.ask.agent for turn in turns}) > 1:
         turns = turns[1:]
     shown = first_observation(reading)
-    told = (reading.trace.header.task or "").lower()
+    told = SeenTexts(reading.trace.header.task or "")
     last = next((turn for turn in reversed(reading.main) if not turn.observer), None)
     planned = None
+    others = (place for place, turn in enumerate(turns) if turn.thread != turns[-1].thread)
+    alone = max(others, default=-1)
     for place, turn in enumerate(turns):
-        heard = (*turn.heard, *turn.overheard)
-        told += "\n".join(each.text for each in heard).lower()
+        told.add(each.text for each in (*turn.heard, *turn.overheard))
         found = _made_up(case, turn, told)
         if found is None and (shown is None or turn.index < shown) and case.index.knows_task:
             claim = find_look_up(turn, last=turn is last)
-            later = turns[place + 1 :] if any(map(closes, turn.acts)) else None
-            stays = later is not None and all(each.thread == turn.thread for each in later)
-            answers = turn is last or stays
+            hands_in = place > alone and any(map(closes, turn.acts))
+            answers = turn is last or hands_in
             if claim is not None:
                 found = "claims a look-up; nothing was looked up", [claim]
             elif planned is not None and answers and reading.has_tools:
@@ -165,7 +166,7 @@ def _says_unobserved(case: RuleContext) -> Iterator[Finding]:
             return
 
 
-def _made_up(case: RuleContext, turn: Turn, told: str) -> tuple[str, list[str]] | None:
+def _made_up(case: RuleContext, turn: Turn, told: SeenTexts) -> tuple[str, list[str]] | None:
     """Data that a turn makes up: in its words, or in a program that it runs."""
     acts = case.reading.calls(turn)
     texts = [leaf for act in acts for _, leaf in leaves(act.span.arguments)]

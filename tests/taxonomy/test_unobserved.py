@@ -16,7 +16,7 @@ from replay.store.rows import trace_rows
 from replay.trace import Tool, Trace
 from taxonomy.classes import FailureClass
 from taxonomy.evidence.reading import Reading
-from taxonomy.evidence.unobserved import facts, find_invention, first_observation
+from taxonomy.evidence.unobserved import SeenTexts, facts, find_invention, first_observation
 from taxonomy.findings import Finding
 from taxonomy.judgements.schema import open_ledger
 from taxonomy.rules.rule import RuleContext
@@ -230,8 +230,8 @@ class TestMadeUp:
 
     def test_what_the_task_asks_for_is_not_made_up(self) -> None:
         said = "Let's simulate the values of a thousand throws."
-        assert find_invention(said, "please simulate throws of two dice") is None
-        assert find_invention(said, "which port is older?") == said
+        assert find_invention(said, SeenTexts("Please simulate throws of two dice.")) is None
+        assert find_invention(said, SeenTexts("Which port is older?")) == said
 
     def test_a_program_run_with_a_placeholder(self) -> None:
         program = "client = Maps(key='YOUR_API_KEY')\nprint(client.find('Brest'))"
