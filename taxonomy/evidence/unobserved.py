@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 
 from replay.effects import PROGRAM_KEYS, takes_program
 from taxonomy.evidence.claims import sentences, splitter, without_case
-from taxonomy.evidence.context_index import Source
+from taxonomy.evidence.context_index import Source, number
 from taxonomy.evidence.endings import closes
 from taxonomy.evidence.reading import WRITTEN, Act, Reading, Turn, leaves
 
@@ -309,4 +309,5 @@ def facts(text: str) -> tuple[str, ...]:
 
 
 def _plain(word: str) -> str:
-    return word.replace(",", "").rstrip(".") if word[0].isdecimal() else word
+    """A word, a number in one spelling: `1,234.50` is `1234.5`, and `20.00` is `20`."""
+    return (number(word.rstrip(".,")) or word) if word[0].isdecimal() else word
