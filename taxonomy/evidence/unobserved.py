@@ -269,7 +269,7 @@ class _Read:
         self._words: set[str] = set()
 
     def __contains__(self, word: str) -> bool:
-        return word in self._words
+        return _plain(word) in self._words
 
     def add(self, text: str) -> None:
         fresh = set(_pieces(text.lower()))
@@ -298,7 +298,7 @@ def facts(text: str) -> tuple[str, ...]:
         for sentence in _SENTENCE.split(_MARKUP.sub("", _BULLET.sub("", line))):
             for place, word in enumerate(_WORD.findall(sentence)):
                 if word[0].isdecimal():
-                    word = _plain(word)
+                    word = word.replace(",", "").rstrip(".")
                     is_fact = len(word) >= _SHORTEST
                 else:
                     is_fact = place > 0 and word[0].isupper() and len(word) > _SHORTEST

@@ -56,7 +56,7 @@ FOLDS: dict[str, Model] = {
         weights={
             "unfounded": 0.78, "bad call": 1.45, "repeats": 0.70, "bad end": 0.50,
             "other finding": 0.99, "first finding": 0.28, "error": 0.65, "assumption": 1.09,
-            "thin grounds": 0.58, "new facts": 0.80, "objection": 0.75, "first write": 2.00,
+            "thin grounds": 0.58, "new facts": 0.81, "objection": 0.75, "first write": 2.00,
             "first action": 0.66, "first work": 0.46, "last chance": 0.50, "late": 1.38,
             "growth": 0.37, "coordinates": -0.51,
         },

@@ -31,6 +31,7 @@ _CONDITION = re.compile(
     r"|usually|try|should you|as needed|optional\w*|about|around|roughly)\b",
     re.I,
 )
+_PARTS = re.compile(r"(; |, and )")
 _COUNTS = {
     word: count
     for count, word in enumerate("one two three four five six seven eight nine ten".split(), 1)
@@ -106,8 +107,7 @@ def find(case: RuleContext) -> Iterator[Finding]:
 
 def _flat(sentence: str) -> str:
     """A sentence up to the first part that has a condition."""
-    parts = re.split(r"(; |, and )", sentence)
-    kept = itertools.takewhile(lambda part: not _CONDITION.search(part), parts)
+    kept = itertools.takewhile(lambda part: not _CONDITION.search(part), _PARTS.split(sentence))
     return "".join(kept)
 
 
@@ -187,7 +187,7 @@ def _badly_answered(
     ):
         yield turn, None, f"answers without {tool['tool']}"
     if is_json and not _holds_json(answer):
-        yield turn, None, "the answer is no JSON"
+        yield turn, None, "the answer is not JSON"
     if words:
         wanted = {each.strip(" .").lower() for each in _QUOTED.findall(words["words"])}
         if answer.strip(" \n.*\"'`").lower() not in wanted:

@@ -100,7 +100,7 @@ class TestAnswers:
     )
     def test_an_answer_that_is_no_json(self, told: str) -> None:
         (finding,) = found(told, LOOK, "It is Brest.")
-        assert (finding.step, finding.why.partition(";")[0]) == (1, "the answer is no JSON")
+        assert (finding.step, finding.why.partition(";")[0]) == (1, "the answer is not JSON")
         for said in ('{"port": "Brest"}', '```json\n{"port": "Brest"}\n```', "[1631]"):
             assert not found(told, LOOK, said)
 

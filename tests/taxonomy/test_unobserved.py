@@ -177,8 +177,8 @@ class TestFacts:
         assert new_facts(made) == {2: ("1892", "Meyer")}
 
     def test_a_number_in_another_spelling_is_no_news(self) -> None:
-        made = trace(["Each costs $20.00, 1,200.50 in all, and 07 is $31.5."], task="20 and 1200.5")
-        assert new_facts(made) == {0: ("31.5",)}
+        made = trace(["Each costs $20.00, 1,200.50 in all; one is $31.50."], task="20 and 1200.5")
+        assert new_facts(made) == {0: ("31.50",)}
 
     def test_a_terminal_says_nothing_of_itself_but_is_read(self) -> None:
         made = trace(
