@@ -49,6 +49,64 @@ def read_checks(text: str) -> tuple[CheckRun, ...]:
     return tuple(run for read in _READERS for run in read(text))
 
 
+# --- whether any check ran, and what it missed
+
+_BEGAN = re.compile(
+    r"\bcollected \d+ item|\b\d+ (?:passed|failed)\b|^Ran \d+ tests?"
+    r"|^(?:not )?ok \d|^(?-i:PASS|FAIL)(?-i:ED)?\b|AssertionError|\bassert(?:ion)? failed",
+    re.M | re.I,
+)
+"""What else than a runner's results tells that it ran a check: a log may be cut at either end."""
+
+_NO_NETWORK = re.compile(
+    r"^.*(?:curl: \(\d+\)|could ?n(?:o|')t (?:resolve host|connect)"
+    r"|failed to (?:connect|download|fetch)|network is unreachable|no route to host"
+    r"|temporary failure in name resolution|connection (?:refused|reset|timed out)"
+    r"|unable to (?:fetch|locate package)).*$",
+    re.M | re.I,
+)
+_NO_RUNNER = re.compile(
+    r"^.*(?:\b\w+: (?:line )?\d+: \S+: (?:command )?not found|: command not found"
+    r"|no module named '?(?:pytest|unittest|nose\w*|tox)\b|cannot execute).*$",
+    re.M | re.I,
+)
+_MISSING_FILE = re.compile(
+    r"(?:No such file or directory|FileNotFoundError)\W+'(?P<path>[^'\n]+)'"
+    r"|\b[Ff]ile '?(?P<file>/\S+?)'? (?:does not exist|not found|was not created)"
+)
+_MISSING_NAME = re.compile(
+    r"(?:undefined: |cannot import name '|has no attribute '|unexpected keyword argument '"
+    r"|cannot find \w+ `|is not defined: |name ')(\w+)"
+)
+
+
+def any_ran(text: str) -> bool:
+    """Does a text say of any check that it ran?"""
+    return _BEGAN.search(text) is not None or bool(read_checks(text))
+
+
+def network_errors(text: str) -> list[str]:
+    """The lines that say that the network was not to be reached."""
+    return [match[0].strip() for match in _NO_NETWORK.finditer(text)]
+
+
+def runner_errors(text: str) -> list[str]:
+    """The lines that say that a program, or a runner of checks, is not there."""
+    return [match[0].strip() for match in _NO_RUNNER.finditer(text)]
+
+
+def missing_file(message: str) -> str | None:
+    """The file that a failed check says is missing."""
+    match = _MISSING_FILE.search(message)
+    return None if match is None else match["path"] or match["file"]
+
+
+def missing_name(message: str) -> str | None:
+    """The function, attribute or argument that a failed check says is unknown."""
+    match = _MISSING_NAME.search(message)
+    return None if match is None else match[1]
+
+
 # --- pytest
 
 _PYTEST_END = re.compile(

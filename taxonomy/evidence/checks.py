@@ -17,7 +17,7 @@ from msgspec import Struct, structs
 
 from replay.effects import takes_program
 from replay.trace import Json, SourceScore
-from taxonomy.evidence.check_output import read_checks
+from taxonomy.evidence.check_output import missing_name, read_checks
 from taxonomy.evidence.check_runs import CheckRun, is_own_file
 from taxonomy.evidence.file_edits import FileWrite, is_same_file, is_test_file
 from taxonomy.evidence.reading import Act, Reading, mutates
@@ -189,8 +189,6 @@ _MISSING = re.compile(
 )
 _CALLED = re.compile(r"\b([A-Za-z_]\w{2,})\s*\(")
 _IMPORTED = re.compile(r"\bfrom (\w+) import (\w+)")
-_UNKNOWN_NAME = re.compile(r"(?:undefined: |cannot import name '|has no attribute '|cannot find "
-                           r"\w+ `|is not defined: |name ')(\w+)")  # fmt: skip
 _COMMON = frozenset(
     "assert assertEqual assertTrue assertIn assertRaises expect describe test len str int list dict"
     " open print range join loads dumps load dump isinstance repr sorted sum set tuple equal toBe"
@@ -244,7 +242,7 @@ class _Links:
         found = _last_of(writes, [f"{module}.py" for module, _ in imported])
         if found is not None:
             return _wrote(found, found.edit.path)
-        names = [*_UNKNOWN_NAME.findall(said), *_CALLED.findall(check.detail), _subject(check.name)]
+        names = [missing_name(said), *_CALLED.findall(check.detail), _subject(check.name)]
         return (
             _find_definition(writes, [name for name in names if name and name not in _COMMON])
             or _own_test(writes, check)

@@ -1,19 +1,25 @@
 """What does a run say of the world that it never looked at?
 
 Readings of a turn's own words: that it assumes or makes up its data, that it has looked something
-up or plans to, and the names and numbers it states that nothing shown to it holds. All but the
-first count only before anything of the world was shown at all: no tool, terminal or page had
-answered. Plans, conditions and questions claim nothing.
+up or plans to, and the facts it states that nothing before it holds. A look-up is missing only
+before anything of the world was shown at all: no tool, terminal or page had answered. Plans,
+conditions and questions claim nothing.
+
+A fact is a number of two figures or more, or a name: a capitalised word that does not open a
+sentence. It is new where no message, result or prompt before contains its word, nor the run's own
+words. Code is left out, and what a turn reads out: a page, or the text of a file behind the words
+that announce it. A new fact may be true: it only shows that the model spoke from memory.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 
 from replay.effects import PROGRAM_KEYS, takes_program
-from taxonomy.evidence.claims import sentences, without_case
-from taxonomy.evidence.context_index import Index
+from taxonomy.evidence.claims import sentences, splitter, without_case
+from taxonomy.evidence.context_index import Source, number
 from taxonomy.evidence.endings import closes
 from taxonomy.evidence.reading import WRITTEN, Act, Reading, Turn, leaves
 
@@ -82,9 +88,6 @@ _PAGE = re.compile(
 )
 """How a browser that speaks in a chat shows a page."""
 
-_PLANS = re.compile(r"\bplan\b|\blook(?:ed)? up\b|educated guess|next speaker", re.I)
-"""Words of a turn that says what is to be found out: it may guess at it."""
-
 _ERROR = re.compile(r"\s*(?:error\b|\w*(?:error|exception)\b)", re.I)
 _TRACEBACK = re.compile(
     r"Traceback \(most recent call last\):.*?\n(?=\S*(?:Error|Exception)\b)", re.S
@@ -119,9 +122,28 @@ def _shows(text: str, failed: bool | None) -> bool:
     return not _ERROR.match(text) and len(_TRACEBACK.sub("", text)) > _SHOWN
 
 
-def find_invention(text: str, told: str) -> str | None:
+class SeenTexts:
+    """What others told a run so far; a text is looked through once for each part of a word."""
+
+    def __init__(self, task: str) -> None:
+        self._texts = [task.lower()]
+        self._looked: dict[str, int] = {}
+        self._held: set[str] = set()
+
+    def add(self, texts: Iterable[str]) -> None:
+        self._texts += map(str.lower, texts)
+
+    def __contains__(self, part: str) -> bool:
+        if part not in self._held:
+            if any(part in each for each in self._texts[self._looked.get(part, 0) :]):
+                self._held.add(part)
+            self._looked[part] = len(self._texts)
+        return part in self._held
+
+
+def find_invention(text: str, told: SeenTexts) -> str | None:
     """The sentence in which a text says that it makes up its data, None where it does not; `told`
-    is what others said before, in small letters."""
+    is what others said before."""
     small = without_case(text)
     stems = [stem for stem in _STEMS if stem in small and stem not in told]
     for match in _INVENTS.finditer(text) if stems else ():
@@ -161,10 +183,13 @@ def find_plan(turn: Turn) -> str | None:
     return found[0].strip() if found is not None else None
 
 
-_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.S)
-_NAME = re.compile(r"(?<=[a-z,;(] )[A-Z][\w'’-]{2,}")
-_NUMBER = re.compile(r"(?<![\w.,])[$€£]?\d[\d,]*(?:\.\d+)?(?![\w])")
-_FIGURES = 2
+_PLANS = re.compile(r"\bplan\b|\blook(?:ed)? up\b|educated guess|next speaker", re.I)
+
+
+def is_plan(turn: Turn) -> bool:
+    """Does a turn speak of what is to be found out? It may guess at it."""
+    return _PLANS.search(turn.said) is not None
+
 
 NAMES, NUMBERS, FACTS = 2, 3, 7
 """Fewest names, numbers, and both together that a turn states from memory to be named for it: a
@@ -189,23 +214,100 @@ _STANDS_FOR = re.compile(
 )
 
 
-def list_unseen_facts(index: Index, turn: Turn) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(names, numbers) that a turn states outside code and that stood in nothing shown to it; none
-    of a plan, or of a page that the turn shows."""
-    if shows_page(turn) or _PLANS.search(turn.said):
-        return (), ()
-    prose = _CODE.sub(" ", turn.said)
-    names = dict.fromkeys(_NAME.findall(prose))
-    numbers = dict.fromkeys(_long_numbers(prose))
-    return (
-        tuple(index.unseen(turn.index, list(names))),
-        tuple(index.unseen(turn.index, list(numbers))),
-    )
+# --- facts
+
+_WORD = re.compile(r"[^\W\d_][\w'’-]+|\d[\d,.]*\d|\d")
+_pieces = splitter('!"#$%&()*+/:;<=>?@[\\]^`{|}~')
+"""Split at every ASCII sign that no word and no number holds."""
+
+_CODE_BLOCK = re.compile(r"```.*?(?:```|\Z)", re.S)
+_BULLET = re.compile(r"^\s*(?:#+|\d+[.)]|[-*•])\s*")
+_MARKUP = re.compile(r"[*_`]+")
+_SENTENCE = re.compile(r"(?<=[.!?:])\s+")
+
+_READS_OUT = re.compile(
+    r"^.{0,80}\b(?:screenshot|viewport|metadata|ocr|page (?:text|content)|contents? of"
+    r"|(?:following|full) text|search results?|observation"
+    r"|(?:tool|command|execution|console) (?:output|result))\b"
+    r".{0,120}:",
+    re.M | re.I,
+)
+"""How a step announces what it shows rather than says: a page, a file, a result."""
+
+_SHOWS = (
+    "screenshot", "viewport", "metadata", "ocr", "text", "content", "search", "observation",
+    "output", "result",
+)  # fmt: skip
+"""Words of which one stands in every such announcement."""
+
+_I = re.compile(r"I['’]")
+"""How "I'll" and its like begin: capitalised, and no name."""
+
+_SHORTEST = 2
+"""A name has more letters than this, a number at least as many figures."""
 
 
-def _long_numbers(prose: str) -> Iterator[str]:
-    """Numbers of several figures, without their signs."""
-    for found in _NUMBER.findall(prose):
-        digits = found.strip("$€£,")
-        if sum(mark.isdecimal() for mark in digits) >= _FIGURES:
-            yield digits
+def new_facts(reading: Reading, shown: Iterable[Source]) -> Iterator[tuple[Turn, tuple[str, ...]]]:
+    """Each turn with the facts it says that are new, terminals left out; `shown` is all that the
+    run was shown, in the order in which it came into view."""
+    seen = _Read()
+    seen.add(reading.trace.header.task or "")
+    sources = deque(shown)
+    for turn in reading.turns:
+        while sources and sources[0].visible <= turn.index:
+            seen.add(sources.popleft().text)
+        if not turn.observer:
+            yield turn, tuple(fact for fact in facts(_own(turn)) if fact.lower() not in seen)
+        seen.add(turn.said)
+
+
+class _Read:
+    """The words of the texts that were added; a piece that came before is not read again."""
+
+    def __init__(self) -> None:
+        self._pieces: set[str] = set()
+        self._words: set[str] = set()
+
+    def __contains__(self, word: str) -> bool:
+        return _plain(word) in self._words
+
+    def add(self, text: str) -> None:
+        fresh = set(_pieces(text.lower()))
+        fresh -= self._pieces
+        self._pieces |= fresh
+        for piece in fresh:
+            if not piece.isalpha():
+                self._words.update(map(_plain, _WORD.findall(piece)))
+            elif len(piece) > 1:
+                self._words.add(piece)
+
+
+def _own(turn: Turn) -> str:
+    """The words of a turn up to what it reads out."""
+    text = "" if shows_page(turn) else turn.said
+    small = without_case(text)
+    announces = ":" in text and any(word in small for word in _SHOWS)
+    read_out = _READS_OUT.search(text) if announces else None
+    return text[: read_out.start()] if read_out else text
+
+
+def facts(text: str) -> tuple[str, ...]:
+    """The numbers and names in a text, each once, in order; `1,234` is `1234`."""
+    found: dict[str, None] = {}
+    for line in _CODE_BLOCK.sub(" ", text).splitlines():
+        for sentence in _SENTENCE.split(_MARKUP.sub("", _BULLET.sub("", line))):
+            for place, word in enumerate(_WORD.findall(sentence)):
+                if word[0].isdecimal():
+                    word = word.replace(",", "").rstrip(".")
+                    is_fact = len(word) >= _SHORTEST
+                else:
+                    is_fact = place > 0 and word[0].isupper() and len(word) > _SHORTEST
+                    is_fact = is_fact and _I.match(word) is None
+                if is_fact:
+                    found.setdefault(word)
+    return tuple(found)
+
+
+def _plain(word: str) -> str:
+    """A word, a number in one spelling: `1,234.50` is `1234.5`, and `20.00` is `20`."""
+    return (number(word.rstrip(".,")) or word) if word[0].isdecimal() else word

@@ -9,17 +9,18 @@ quotes the task, which step changes something first, whether any result holds th
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import pairwise
 
 from replay.effects import takes_program
 from taxonomy.evidence.endings import closes
 from taxonomy.evidence.final_answer import is_closing_word
 from taxonomy.evidence.reading import Reading, Turn, is_person, leaves, mutates, program, speaker
 from taxonomy.evidence.results import cut
+from taxonomy.evidence.unobserved import facts
 from taxonomy.localiser.baselines import eligible
-from taxonomy.localiser.facts import facts
 from taxonomy.localiser.features import (
     COORDINATES,
     FIRST_ACTION,
@@ -121,12 +122,14 @@ class RunStructure:
             by_name[name].append(turn)
         if len(by_name.keys() - {""}) < _FEWEST_SPEAKERS:
             return frozenset()
+        led = Counter(
+            before for before, name in pairwise(speakers) if name not in (before, "") and before
+        )
+        spoken = len(turns) - len(by_name.get("", ()))
         found = set()
         for name, own in by_name.items():
             acts = any(turn.acts or turn.observer or program(turn.said) for turn in own)
-            others = [place for place, each in enumerate(speakers) if each not in (name, "")]
-            led = sum(speakers[place - 1] == name for place in others if place)
-            if name and not acts and len(own) > 1 and led >= _LEADS * len(others):
+            if name and not acts and len(own) > 1 and led[name] >= _LEADS * (spoken - len(own)):
                 found.add(name)
         return frozenset(found)
 

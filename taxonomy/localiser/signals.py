@@ -11,15 +11,15 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, islice, pairwise
+from itertools import accumulate, pairwise
 
 from replay.trace import AgentSpan, Json
 from taxonomy.classes import Attribution, FailureClass
 from taxonomy.evidence.claims import assumptions
-from taxonomy.evidence.reading import Reading
+from taxonomy.evidence.reading import Reading, Turn
 from taxonomy.evidence.results import Reply, cut
+from taxonomy.evidence.unobserved import SeenTexts
 from taxonomy.findings import Finding, StepScore
-from taxonomy.localiser.facts import new_facts, new_texts
 from taxonomy.localiser.features import (
     ASSUMPTION,
     BAD_CALL,
@@ -95,7 +95,7 @@ def _signs(
     yield from _errors(case.reading)
     yield from _words(case.reading)
     if case.index.knows_task:
-        yield from _new_facts(case.reading)
+        yield from _new_facts(case)
     yield from (StepSignal(step, OBJECTION, phrase) for step, phrase in user_objections(case))
     yield from structure_signals(RunStructure(case.reading))
 
@@ -151,8 +151,8 @@ def _failed(what: str, reply: Reply) -> str:
 
 def _words(reading: Reading) -> Iterator[StepSignal]:
     """What a step says: that it assumes, that it was cut off."""
-    heard = _SeenTexts(reading.trace.header.task or "")
-    for turn, texts in new_texts(reading):
+    heard = SeenTexts(reading.trace.header.task or "")
+    for turn, texts in _new_texts(reading):
         heard.add(texts)
         said = (
             sentence
@@ -170,34 +170,25 @@ def _words(reading: Reading) -> Iterator[StepSignal]:
             yield StepSignal(turn.index, BAD_END, phrase, _CUT_OFF_STRENGTH)
 
 
-def _new_facts(reading: Reading) -> Iterator[StepSignal]:
+def _new_facts(case: RuleContext) -> Iterator[StepSignal]:
     """Steps that say what no message before them holds; of a run whose task was not recorded
     nothing can be said, because it may have stood there."""
-    for turn, facts in new_facts(reading):
-        if facts:
-            values = "value" if len(facts) == 1 else "values"
-            phrase = f"{len(facts)} {values} not found in context: {cut(', '.join(facts[:3]), 40)}"
-            yield StepSignal(turn.index, NEW_FACTS, phrase, spree(len(facts)))
+    for step, facts in case.new_facts.items():
+        values = "value" if len(facts) == 1 else "values"
+        phrase = f"{len(facts)} {values} not found in context: {cut(', '.join(facts[:3]), 40)}"
+        yield StepSignal(step, NEW_FACTS, phrase, spree(len(facts)))
 
 
-class _SeenTexts:
-    """What others told a run so far; a text is looked through once for each part of a word."""
-
-    def __init__(self, task: str) -> None:
-        self._texts = [task.lower()]
-        self._looked: dict[str, int] = {}
-        self._held: set[str] = set()
-
-    def add(self, texts: Iterable[str]) -> None:
-        self._texts += map(str.lower, texts)
-
-    def __contains__(self, part: str) -> bool:
-        if part not in self._held:
-            fresh = islice(self._texts, self._looked.get(part, 0), None)
-            if any(part in each for each in fresh):
-                self._held.add(part)
-            self._looked[part] = len(self._texts)
-        return part in self._held
+def _new_texts(reading: Reading) -> Iterator[tuple[Turn, list[str]]]:
+    """Each turn with the prompts and the words of others that are new to the run at it."""
+    systems: set[int] = set()
+    for turn in reading.turns:
+        texts = [each.text for each in (*turn.heard, *turn.overheard)]
+        system = turn.ask.request.system
+        if system is not None and id(system) not in systems:
+            systems.add(id(system))
+            texts.append(str(system.body.get("content") or ""))
+        yield turn, texts
 
 
 _STEPPED_IN = {"denied", "rejected", "interrupt", "interrupted", "rewind", "abandoned"}

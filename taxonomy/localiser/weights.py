@@ -13,7 +13,7 @@ from taxonomy.localiser.features import Model
 # fmt: off
 MODEL = Model(
     weights={
-        "unfounded": 1.33,  # 1.50: acts on a value not found in context, or contradicts a result
+        "unfounded": 1.34,  # 1.50: acts on a value not found in context, or contradicts a result
         "bad call": 1.51,  # 1.50: a malformed call, rejected arguments, or the wrong tool
         "repeats": 0.74,  # 0.75: a loop begins; one call that returns nothing new counts a quarter
         "bad end": 0.52,  # 0.50: gives up or is truncated; counts less where a limit ended the run
@@ -30,7 +30,7 @@ MODEL = Model(
         "last chance": 0.50,  # 0.50: the last step that changed something
         "late": 1.15,  # 1.00: how late in a run that answers a question and changes nothing
         "growth": 0.34,  # 0.25: output or context grows sharply; cost or latency counts half
-        "coordinates": -1.33,  # -1.50: only plans, routes, quotes the task or closes
+        "coordinates": -1.34,  # -1.50: only plans, routes, quotes the task or closes
     },
     bands=(
         (0.00, Band(low=0.06, runs=29)),
@@ -54,11 +54,11 @@ FOLDS: dict[str, Model] = {
     ),
     "trail": Model(
         weights={
-            "unfounded": 0.76, "bad call": 1.45, "repeats": 0.70, "bad end": 0.50,
-            "other finding": 1.00, "first finding": 0.26, "error": 0.65, "assumption": 1.10,
+            "unfounded": 0.78, "bad call": 1.45, "repeats": 0.70, "bad end": 0.50,
+            "other finding": 0.99, "first finding": 0.28, "error": 0.65, "assumption": 1.09,
             "thin grounds": 0.58, "new facts": 0.81, "objection": 0.75, "first write": 2.00,
-            "first action": 0.66, "first work": 0.45, "last chance": 0.50, "late": 1.38,
-            "growth": 0.36, "coordinates": -0.51,
+            "first action": 0.66, "first work": 0.46, "last chance": 0.50, "late": 1.38,
+            "growth": 0.37, "coordinates": -0.51,
         },
         bands=(
             (0.00, None),
@@ -67,7 +67,7 @@ FOLDS: dict[str, Model] = {
     ),
     "apb_hotpotqa": Model(
         weights={
-            "unfounded": 1.44, "bad call": 1.50, "repeats": 0.75, "bad end": 0.51,
+            "unfounded": 1.45, "bad call": 1.50, "repeats": 0.75, "bad end": 0.51,
             "other finding": 1.00, "first finding": 0.94, "error": 0.97, "assumption": 1.48,
             "thin grounds": 0.53, "new facts": 0.52, "objection": 0.75, "first write": 2.00,
             "first action": 0.49, "first work": 0.49, "last chance": 0.50, "late": 1.03,
@@ -80,11 +80,11 @@ FOLDS: dict[str, Model] = {
     ),
     "tau_airline": Model(
         weights={
-            "unfounded": 1.33, "bad call": 1.51, "repeats": 0.74, "bad end": 0.52,
+            "unfounded": 1.34, "bad call": 1.51, "repeats": 0.74, "bad end": 0.52,
             "other finding": 1.00, "first finding": 0.83, "error": 0.93, "assumption": 1.43,
             "thin grounds": 0.60, "new facts": 0.57, "objection": 0.75, "first write": 2.00,
             "first action": 0.49, "first work": 0.47, "last chance": 0.50, "late": 1.15,
-            "growth": 0.34, "coordinates": -1.33,
+            "growth": 0.34, "coordinates": -1.34,
         },
         bands=(
             (0.00, Band(low=0.06, runs=29)),

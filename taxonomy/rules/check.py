@@ -16,6 +16,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from replay.effects import words_of
 from replay.trace import Json
 from taxonomy.classes import Attribution, FailureClass
+from taxonomy.evidence.check_output import (
+    any_ran,
+    missing_file,
+    missing_name,
+    network_errors,
+    read_checks,
+    runner_errors,
+)
 from taxonomy.evidence.context_index import plain
 from taxonomy.evidence.endings import ending
 from taxonomy.evidence.results import cut
@@ -33,36 +41,6 @@ UNSTATED = 0.4
 """Confidence that a grader requires what nobody stated: a hint. What a task leaves open, a reader
 may well take for said."""
 
-_RAN = re.compile(
-    r"\bcollected \d+ item|\b\d+ (?:passed|failed)\b|^Ran \d+ tests?|\btest result: "
-    r"|^(?:not )?ok \d|\bTests?: +\d|--- (?:PASS|FAIL)|^(?-i:PASS|FAIL)(?-i:ED)?\b"
-    r"|AssertionError|\bassert(?:ion)? failed",
-    re.M | re.I,
-)
-"""Any test runner's word that a test ran."""
-
-_NO_NETWORK = re.compile(
-    r"^.*(?:curl: \(\d+\)|could ?n(?:o|')t (?:resolve host|connect)"
-    r"|failed to (?:connect|download|fetch)|network is unreachable|no route to host"
-    r"|temporary failure in name resolution|connection (?:refused|reset|timed out)"
-    r"|unable to (?:fetch|locate package)).*$",
-    re.M | re.I,
-)
-_NO_RUNNER = re.compile(
-    r"^.*(?:\b\w+: (?:line )?\d+: \S+: (?:command )?not found|: command not found"
-    r"|no module named '?(?:pytest|unittest|nose\w*|tox)\b|cannot execute).*$",
-    re.M | re.I,
-)
-
-_ERROR = re.compile(r"^E +(\w*(?:Error|Exception)\b.*|assert .*)$", re.M)
-"""How pytest prints what ended a test."""
-
-_WANTED = re.compile(
-    r"(?:No such file or directory|FileNotFoundError)\W+'(?P<path>[^'\n]+)'"
-    r"|\b[Ff]ile '?(?P<file>/\S+?)'? (?:does not exist|not found|was not created)"
-    r"|cannot import name '(?P<name>\w+)'|has no attribute '(?P<attribute>\w+)'"
-    r"|unexpected keyword argument '(?P<argument>\w+)'"
-)
 _OWN = re.compile(r"^/(?:tests?|logs?|tmp)/")
 """Places of the check itself."""
 
@@ -84,7 +62,7 @@ def find(case: RuleContext) -> Iterator[Finding]:
     text = printed if isinstance(printed, str) else ""
     tests = told.get("tests")
     statuses = tests if isinstance(tests, dict) else {}
-    if not statuses and text and not _RAN.search(text):
+    if not statuses and text and not any_ran(text):
         yield from _never_ran(case, text)
     elif _complete(case):
         yield from _unsaid(case, text, statuses)
@@ -96,18 +74,18 @@ def _check(case: RuleContext) -> Mapping[str, Json]:
 
 
 def _never_ran(case: RuleContext, text: str) -> Iterator[Finding]:
-    network = [match[0].strip() for match in _NO_NETWORK.finditer(text)]
-    runner = [match[0].strip() for match in _NO_RUNNER.finditer(text)]
-    if network or runner:
-        lines = [*network[:1], *runner[-1:]]
+    no_network, no_runner = network_errors(text), runner_errors(text)
+    if no_network or no_runner:
+        lines = [*no_network[:1], *no_runner[-1:]]
         why = f"grader ran no test: {cut(lines[-1], 60)}"
-        sure = None if network and runner else RUNNER_MISSING
+        sure = None if no_network and no_runner else RUNNER_MISSING
         yield _finding(case, NEVER_RAN, why, lines, sure)
 
 
 def _unsaid(case: RuleContext, text: str, tests: Mapping[str, Json]) -> Iterator[Finding]:
     """Errors of a check, all of which are of things that nobody named."""
-    errors = [match[1] for match in _ERROR.finditer(text) if not match[1].startswith("assert")]
+    said = [check.message for run in read_checks(text) for check in run.failures]
+    errors = [message for message in said if not message.startswith("assert")]
     wanted = [_wanted(error) for error in errors]
     known = _known(case)
     if not known:
@@ -122,11 +100,10 @@ def _unsaid(case: RuleContext, text: str, tests: Mapping[str, Json]) -> Iterator
 
 def _wanted(error: str) -> str:
     """The file or name that an error misses, "" where it misses none, or one of the check's."""
-    match = _WANTED.search(error)
-    if match is None or _OWN.match(match["path"] or match["file"] or ""):
-        return ""
-    path = match["path"] or match["file"] or ""
-    return path.rpartition("/")[2] or match["name"] or match["attribute"] or match["argument"] or ""
+    path = missing_file(error)
+    if path is None:
+        return missing_name(error) or ""
+    return "" if _OWN.match(path) else path.rpartition("/")[2]
 
 
 def _unsaid_by_name(case: RuleContext, tests: Mapping[str, Json], known: str) -> Iterator[Finding]:

@@ -24,11 +24,12 @@ from taxonomy.evidence.unobserved import (
     FACTS,
     NAMES,
     NUMBERS,
+    SeenTexts,
     find_invention,
     find_look_up,
     find_plan,
     first_observation,
-    list_unseen_facts,
+    is_plan,
     placeholder,
 )
 from taxonomy.evidence.value_origins import Value
@@ -130,18 +131,18 @@ def _says_unobserved(case: RuleContext) -> Iterator[Finding]:
     if len({turn.ask.agent for turn in turns}) > 1:
         turns = turns[1:]
     shown = first_observation(reading)
-    told = (reading.trace.header.task or "").lower()
+    told = SeenTexts(reading.trace.header.task or "")
     last = next((turn for turn in reversed(reading.main) if not turn.observer), None)
     planned = None
+    others = (place for place, turn in enumerate(turns) if turn.thread != turns[-1].thread)
+    alone = max(others, default=-1)
     for place, turn in enumerate(turns):
-        heard = (*turn.heard, *turn.overheard)
-        told += "\n".join(each.text for each in heard).lower()
+        told.add(each.text for each in (*turn.heard, *turn.overheard))
         found = _made_up(case, turn, told)
         if found is None and (shown is None or turn.index < shown) and case.index.knows_task:
             claim = find_look_up(turn, last=turn is last)
-            later = turns[place + 1 :] if any(map(closes, turn.acts)) else None
-            stays = later is not None and all(each.thread == turn.thread for each in later)
-            answers = turn is last or stays
+            hands_in = place > alone and any(map(closes, turn.acts))
+            answers = turn is last or hands_in
             if claim is not None:
                 found = "claims a look-up; nothing was looked up", [claim]
             elif planned is not None and answers and reading.has_tools:
@@ -165,7 +166,7 @@ def _says_unobserved(case: RuleContext) -> Iterator[Finding]:
             return
 
 
-def _made_up(case: RuleContext, turn: Turn, told: str) -> tuple[str, list[str]] | None:
+def _made_up(case: RuleContext, turn: Turn, told: SeenTexts) -> tuple[str, list[str]] | None:
     """Data that a turn makes up: in its words, or in a program that it runs."""
     acts = case.reading.calls(turn)
     texts = [leaf for act in acts for _, leaf in leaves(act.span.arguments)]
@@ -178,13 +179,13 @@ def _made_up(case: RuleContext, turn: Turn, told: str) -> tuple[str, list[str]] 
 
 
 def _from_memory(case: RuleContext, turn: Turn) -> tuple[str, list[str]] | None:
-    """Many facts of a turn that nothing shown to it holds."""
-    names, numbers = list_unseen_facts(case.index, turn)
-    count = len(names) + len(numbers)
-    if len(names) < NAMES or len(numbers) < NUMBERS or count < FACTS:
+    """Many facts of a turn that nothing before it holds; a plan may guess at them."""
+    facts = () if is_plan(turn) else case.new_facts.get(turn.index, ())
+    numbers = sum(fact[0].isdecimal() for fact in facts)
+    if len(facts) - numbers < NAMES or numbers < NUMBERS or len(facts) < FACTS:
         return None
-    listed = ", ".join((*names, *numbers))
-    return f"states {count} values not found in context; nothing was looked up", [listed]
+    why = f"states {len(facts)} values not found in context; nothing was looked up"
+    return why, [", ".join(facts)]
 
 
 def _patch(turn: Turn) -> Claimed | None:

@@ -15,9 +15,9 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from replay.effects import takes_program
-from replay.messages import text as text_of
 from taxonomy.classes import FailureClass
 from taxonomy.evidence.file_edits import FileWrite, is_same_file, is_test_file
+from taxonomy.evidence.instructions import Instruction, instructions
 from taxonomy.evidence.reading import Act, Turn, called
 from taxonomy.evidence.results import cut
 from taxonomy.findings import Evidence, Finding
@@ -55,15 +55,19 @@ _ONLY = re.compile(
     r" (?P<what>[^,;!?]{1,120})",
     re.I,
 )
-_WHOLE_TASK = 1_500
-"""Characters of a task in which "only edit X" is of the task; longer ones have how-tos in them."""
-
 _USE = re.compile(
     rf"(?:{_NOT} (?:ever )?(?:try to |attempt to )?(?:use|run|call|execute|invoke)"
     r"|\bwithout (?:using|running|calling))"
     r"\s+(?:the |any )?(?P<what>[^,;!?]{1,60})",
     re.I,
 )
+_RATHER = re.compile(
+    r"(?:^|\b(?:always|only|please|must) )use (?P<use>`[^`]+`|[\w.-]+),? (?:and |but )?"
+    r"(?:never|not|instead of|rather than) (?:use )?(?P<what>[^,;!?]{1,60})",
+    re.I,
+)
+"""How one thing is to be used and another not."""
+
 _CONDITION = re.compile(
     r"\b(?:unless|if|when|whenever|until|except|before|after|while|during|between|instead|than|directly|manually"
     r"|by hand|to (?:make|change|accommodate|fix|get|pass|work around|force|hide)"
@@ -146,46 +150,12 @@ def find(case: RuleContext) -> Iterator[Finding]:
 
 def prohibitions(case: RuleContext) -> Iterator[Prohibition]:
     """What the prompt, the task and the user forbid, as far as it can be looked for."""
-    for step, place, text in _instructions(case):
-        listed = _LIST.sub(lambda match: ": " + ", ".join(_ITEM.findall(match[1])), text)
-        for line in _SENTENCE.split(listed):
-            sentence = _LINE_MARKS.sub("", line.replace("**", "")).strip()
-            if sentence and len(sentence) <= _LONGEST:
-                yield from _forbidden(case, sentence, step, place, short=len(text) <= _WHOLE_TASK)
+    for told in instructions(case.reading):
+        yield from _forbidden(case, told)
 
 
-_LIST = re.compile(r":[ \t]*\n+((?:[ \t]*[-*•] .+(?:\n|\Z))+)")
-_ITEM = re.compile(r"[-*•] (.+)")
-_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
-_LINE_MARKS = re.compile(r"^\s*(?:#+ |>+ |[-*•] |\d+[.)] |[^\w\s`'\"(]+ )*")
-_LONGEST = 1_000
-
-
-def _instructions(case: RuleContext) -> Iterator[tuple[int, str, str]]:
-    """(step from which it holds, where it stands, text) of what people said, each text once."""
-    seen: set[str] = set()
-    first = case.reading.main[0] if case.reading.main else None
-    asked = (case.trace.header.reference or {}).get("asked")
-    texts: list[tuple[int, str, str]] = []
-    if first is not None and first.ask.request.system is not None:
-        texts.append((0, "system prompt", text_of(first.ask.request.system)))
-    if isinstance(asked, str):
-        texts.append((0, "task", asked))
-    for turn in case.reading.main:
-        texts += [
-            (turn.index, "task" if turn is first else "user", each.text)
-            for each in turn.heard
-            if each.role in ("user", "system", "developer")
-        ]
-    for step, place, text in texts:
-        if text not in seen:
-            seen.add(text)
-            yield step, place, text
-
-
-def _forbidden(
-    case: RuleContext, sentence: str, step: int, place: str, *, short: bool
-) -> Iterator[Prohibition]:
+def _forbidden(case: RuleContext, told: Instruction) -> Iterator[Prohibition]:
+    sentence, step, place = told.sentence, told.step, told.place
     if sentence.endswith("?"):
         return
     for match in _FORBIDS.finditer(sentence):
@@ -198,7 +168,7 @@ def _forbidden(
         paths = tuple(path for item in named for path in _paths(item))
         if tests or paths:
             yield Prohibition(sentence=sentence, step=step, place=place, tests=tests, paths=paths)
-    only = _ONLY.match(sentence) if place != "system prompt" and short else None
+    only = _ONLY.match(sentence) if place != "system prompt" and told.short else None
     if only is not None and not _CONDITION.search(only[0]):
         named = list(_items(only["what"]))
         paths = tuple(path for item in named for path in _paths(item))
@@ -208,6 +178,9 @@ def _forbidden(
         if _CONDITION.search(sentence):
             continue
         yield from _named_tool(case, match["what"], sentence, step, place)
+    rather = _RATHER.search(sentence)
+    if rather is not None and not _CONDITION.search(sentence.replace(rather[0], rather["what"])):
+        yield from _named_tool(case, rather["what"], sentence, step, place)
 
 
 _NEXT = re.compile(r"\s*(?:[,;(]|\b(?:or|and|nor)\b)\s*")

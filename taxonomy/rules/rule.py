@@ -19,7 +19,7 @@ from taxonomy.evidence.context_index import Index
 from taxonomy.evidence.file_edits import FileWrite, file_writes
 from taxonomy.evidence.reading import Act, Reading, Schemas, Turn, leaves, mutates, quote_turn
 from taxonomy.evidence.results import cut
-from taxonomy.evidence.unobserved import shows_page
+from taxonomy.evidence.unobserved import new_facts, shows_page
 from taxonomy.evidence.value_origins import Value, values
 from taxonomy.findings import Finding
 
@@ -95,6 +95,12 @@ class RuleContext:
         """What each tool does to the world, called or only offered."""
         calls = [act.span for act in self.reading.acts]
         return Effects(calls, self.reading.offers.values())
+
+    @cached_property
+    def new_facts(self) -> dict[int, tuple[str, ...]]:
+        """The facts of each step that nothing before it holds, steps without one left out."""
+        found = new_facts(self.reading, self.index.sources)
+        return {turn.index: facts for turn, facts in found if facts}
 
     @cached_property
     def grounding(self) -> dict[int, tuple[Value, ...]]:

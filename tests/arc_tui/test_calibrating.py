@@ -269,7 +269,7 @@ class TestPeople:
         assert run(calibrate, "--db", db).return_value == 0
         checked = run(calibrate, "--db", db, "--check")
         assert checked.return_value == 1
-        assert "No judge has scored here." in checked.stderr
+        assert "No judge has scored or classified here." in checked.stderr
 
 
 PEOPLE = (0.9, 0.9, 0.6, 0.4, 0.1, 0.2, 0.7, 0.5)

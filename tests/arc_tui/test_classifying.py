@@ -12,6 +12,7 @@ from click import UsageError
 from click.testing import CliRunner, Result
 from msgspec import structs
 
+from arc_tui.features.calibration.command import calibrate
 from arc_tui.features.calibration.view import build_calibration, keep_verdicts
 from arc_tui.features.failures.command import pareto
 from arc_tui.features.judge.command import score
@@ -494,6 +495,31 @@ def test_on_few_labels_or_against_them_it_is_not_approved_and_says_why(
         assert why in "; ".join(gate.missing)
         assert counted(store, disputed) == "loop"
         assert class_trust(store, BY, now).state == "not approved"
+
+
+@pytest.mark.parametrize(("right", "code"), [(12, 0), (6, 1)])
+def test_a_script_can_ask_whether_the_classes_are_approved(db: Path, right: int, code: int) -> None:
+    with open_ledger(db) as store:
+        tagged(store, 12, right)
+    checked = run(db, "--check", command=calibrate)
+    assert checked.return_value == code
+    assert (f"{BY}: not approved" in checked.stderr) is (code == 1)
+
+
+def test_a_script_is_told_of_classes_that_nobody_labelled(db: Path) -> None:
+    with open_ledger(db) as store:
+        keep_suggestion(store, put_run(db, "new", refund(9900)), BY, _FOUND, approved=False)
+    checked = run(db, "--check", command=calibrate)
+    assert checked.return_value == 1
+    assert f"{BY}: never calibrated" in checked.stderr
+
+
+def test_of_a_model_the_classes_of_todays_rubric_are_asked_about(db: Path) -> None:
+    old = f"{BY.rpartition(':')[0]}:0"
+    with open_ledger(db) as store:
+        tagged(store, 12, right=12)
+        keep_suggestion(store, put_run(db, "old", refund(9900)), old, None, approved=False)
+    assert run(db, "--check", command=calibrate).return_value == 0
 
 
 def test_a_clean_run_counts_against_a_judge_that_names_a_class(db: Path) -> None:

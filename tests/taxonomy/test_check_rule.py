@@ -18,11 +18,25 @@ NO_NETWORK = """Reading package lists...
 curl: (7) Failed to connect to github.com port 443: Couldn't connect to server
 /tests/test.sh: line 19: uvx: command not found"""
 
-REPORT = """collected 2 items
-test_outputs.py FF
-E       FileNotFoundError: [Errno 2] No such file or directory: '/app/{0}'
-FAILED test_outputs.py::test_it - FileNotFoundError
-2 failed in 0.12s"""
+
+def report(*errors: str) -> str:
+    """What pytest prints of tests that end with these errors."""
+    blocks = [
+        f"____ test_{at} ____\n\n>   look()\n\ntest_outputs.py:{at}: \nE       {error}"
+        for at, error in enumerate(errors)
+    ]
+    listed = [f"FAILED test_outputs.py::test_{at}" for at in range(len(errors))]
+    head = [f"collected {len(errors)} items", "==== FAILURES ===="]
+    tail = [
+        "==== short test summary info ====",
+        *listed,
+        f"==== {len(errors)} failed in 0.12s ====",
+    ]
+    return "\n".join((*head, *blocks, *tail))
+
+
+def no_file(path: str) -> str:
+    return f"FileNotFoundError: [Errno 2] No such file or directory: '/app/{path}'"
 
 
 def checked(
@@ -101,7 +115,7 @@ class TestACheckThatNeverRan:
 
 class TestACheckThatWantsTheUnsaid:
     def test_a_file_that_nobody_named(self) -> None:
-        (finding,) = of_check(checked(REPORT.format("total.csv")))
+        (finding,) = of_check(checked(report(no_file("total.csv"))))
         assert (finding.sub, finding.attribution) == (
             "grader requires the unstated",
             Attribution.GRADER,
@@ -110,12 +124,23 @@ class TestACheckThatWantsTheUnsaid:
 
         assert finding.why == "grader requires total.csv; not in task"
 
+    def test_unittest_says_it_in_its_own_way(self) -> None:
+        line = "-" * 70
+        printed = (
+            f"E\n{'=' * 70}\nERROR: test_it (test_outputs.Outputs)\n{line}\n"
+            'Traceback (most recent call last):\n  File "/tests/test_outputs.py", line 4, in it\n'
+            f"{no_file('total.csv')}\n\n{line}\nRan 1 test in 0.001s\n\nFAILED (errors=1)\n"
+        )
+        (finding,) = of_check(checked(printed))
+        assert finding.why == "grader requires total.csv; not in task"
+        assert finding.is_hint
+
     @pytest.mark.parametrize("path", ["sum.txt", "sum.txt/", "out/"])
     def test_a_file_of_the_task_or_a_mere_folder_is_the_agent_s_to_write(self, path: str) -> None:
-        assert not of_check(checked(REPORT.format(path)))
+        assert not of_check(checked(report(no_file(path))))
 
     def test_a_file_of_the_check_s_own_says_nothing_of_the_task(self) -> None:
-        printed = REPORT.format("total.csv").replace("/app/", "/tests/")
+        printed = report(no_file("total.csv")).replace("/app/", "/tests/")
         assert not of_check(checked(printed))
 
     def test_a_file_that_the_run_had_read_of_is_no_surprise(self) -> None:
@@ -123,10 +148,10 @@ class TestACheckThatWantsTheUnsaid:
             step("I look.", call("Read", "then write total.csv", file_path="/app/README.md")),
             step("Done."),
         ]
-        assert not of_check(checked(REPORT.format("total.csv"), parts=parts))
+        assert not of_check(checked(report(no_file("total.csv")), parts=parts))
 
     def test_one_error_of_another_kind_and_the_check_is_not_to_blame(self) -> None:
-        printed = REPORT.format("total.csv") + "\nE       ValueError: 3 rows missing"
+        printed = report(no_file("total.csv"), "ValueError: 3 rows missing")
         assert not of_check(checked(printed))
 
     @pytest.mark.parametrize(
@@ -138,15 +163,15 @@ class TestACheckThatWantsTheUnsaid:
         ],
     )
     def test_a_name_that_nobody_said(self, wants: str) -> None:
-        assert of_check(checked(f"collected 1 item\nE   {wants}\n1 failed"))
+        assert of_check(checked(report(wants)))
 
     def test_an_answer_need_not_stand_in_the_question(self) -> None:
-        assert not of_check(checked("collected 1 item\nE   assert '42' == '41'\n1 failed"))
+        assert not of_check(checked(report("assert '42' == '41'")))
 
     @pytest.mark.parametrize("end", ["", "I cannot solve this task with the tools here."])
     def test_a_run_that_gave_up_has_not_earned_the_excuse(self, end: str) -> None:
         parts = [step("I look.", call("Bash", error("denied"), command="ls")), step(end)]
-        assert not of_check(checked(REPORT.format("total.csv"), parts=parts))
+        assert not of_check(checked(report(no_file("total.csv")), parts=parts))
 
     def test_the_one_test_of_several_that_is_named_for_it_is_a_hint(self) -> None:
         tests: dict[str, Json] = {

@@ -55,6 +55,30 @@ class TestInstructionBroken:
     @pytest.mark.parametrize(
         "told",
         [
+            "Use pnpm, never npm.",
+            "- Always use pnpm, not npm or yarn",
+            "Add it. Use `pnpm add` instead of `npm install`.",
+        ],
+    )
+    def test_one_program_was_to_be_used_and_not_the_other(self, told: str) -> None:
+        (found,) = self.found(told, step(run("npm install left-pad", "added 1 package")))
+        assert found.why.startswith("Bash ran npm install left-pad")
+        assert not self.found(told, step(run("pnpm add left-pad", "added 1 package")))
+
+    @pytest.mark.parametrize(
+        "told",
+        [
+            "If there is no lock file, use pnpm, not npm.",
+            "Use npm instead of waiting for the build.",
+            "We use pnpm, not npm, at work.",
+        ],
+    )
+    def test_a_preference_under_a_condition_forbids_nothing(self, told: str) -> None:
+        assert not self.found(told, step(run("npm install left-pad", "added 1 package")))
+
+    @pytest.mark.parametrize(
+        "told",
+        [
             "Make the suite pass without changing the tests.",
             "Fix the bug. Do not modify any existing test files.",
             "Fix it, but don't touch the tests!",

@@ -5,8 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taxonomy.calibration.localisation import ID_LENGTH
-from taxonomy.evidence.reading import Reading
-from taxonomy.localiser.facts import facts, new_facts
 from taxonomy.localiser.features import (
     FEATURES,
     Model,
@@ -16,7 +14,6 @@ from taxonomy.localiser.features import (
     spree,
 )
 from taxonomy.localiser.weights import FITTED, FOLDS, MODEL
-from tests.build import call, heard, step, trace
 
 moments = st.integers(0, 1000)
 intervals = st.tuples(moments, moments).map(lambda ends: (min(ends), max(ends)))
@@ -69,40 +66,7 @@ class TestLeaps:
         assert own_time_ns(*span, others) == free
 
 
-class TestFacts:
-    def test_numbers_and_names_are_facts_and_openings_numbering_and_code_are_not(self) -> None:
-        said = "1. The tower in Paris is 1,083 feet high.\n```python\nLondon = 4096\n```"
-        assert facts(said) == ("Paris", "1083")
-        assert facts("Now I'll see what I’ve got.") == ()
-
-    def test_what_was_read_before_is_no_news(self) -> None:
-        made = trace(
-            [
-                step("I look for Berlin.", call("find", "Berlin has 3,677 things", city="x")),
-                "In Berlin there are 3677 things.",
-                heard("And Hamburg?"),
-                "In Hamburg there are 1892, says Meyer.",
-            ],
-            task="How many things are in Berlin?",
-        )
-        found = [new for _, new in new_facts(Reading(made))]
-        assert found == [(), (), ("1892", "Meyer")]
-
-    def test_a_terminal_says_nothing_of_itself_but_is_read(self) -> None:
-        made = trace(
-            [
-                step("I run it.", agent="Coder"),
-                step("The mean is 4711.", agent="Computer_terminal"),
-                step("It is 4711.", agent="Coder"),
-            ]
-        )
-        assert [(turn.index, new) for turn, new in new_facts(Reading(made))] == [(0, ()), (2, ())]
-
-    @given(st.text(max_size=200))
-    def test_any_text_has_facts_each_once(self, text: str) -> None:
-        found = facts(text)
-        assert len(set(found)) == len(found)
-
+class TestNewFacts:
     def test_more_facts_are_stronger_up_to_a_bound(self) -> None:
         assert spree(0) == 0
         assert 0 < spree(1) < spree(5) < spree(20) == spree(500) == 1

@@ -16,8 +16,8 @@ from taxonomy.diagnosis import diagnose
 from taxonomy.evidence.context_index import Index
 from taxonomy.evidence.reading import Reading
 from taxonomy.judgements.schema import open_ledger
-from taxonomy.localiser.facts import new_facts
 from taxonomy.localiser.run_structure import RunStructure
+from taxonomy.rules.rule import RuleContext
 from tests.build import step, trace
 
 HISTORY = [
@@ -110,7 +110,7 @@ def test_code_failed_although_others_spoke_before_the_terminal(chat: tuple[Path,
 
 
 def test_a_page_that_is_read_out_is_no_speech_from_memory(chat: tuple[Path, Trace]) -> None:
-    facts = {turn.index: found for turn, found in new_facts(Reading(chat[1])) if found}
+    facts = RuleContext(chat[1]).new_facts
     assert 7 not in facts
     assert facts[9] == ("Colbert", "1664")
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+
 import pytest
 
 from replay.trace import Trace
@@ -17,11 +20,12 @@ from taxonomy.localiser.features import (
     UNFOUNDED,
     StepSignal,
 )
+from taxonomy.localiser.run_structure import RunStructure
 from taxonomy.localiser.signals import step_signals, strongest
 from taxonomy.localiser.weights import MODEL
-from taxonomy.rules import findings, loop, malformed
+from taxonomy.rules import findings, hallucinated_state, loop, malformed
 from taxonomy.rules.rule import RuleContext
-from tests.build import Called, Part, call, error, step, trace
+from tests.build import Called, Part, call, error, heard, step, trace
 
 
 def features(made: Trace, feature: str) -> list[int]:
@@ -130,3 +134,48 @@ class TestAStraySign:
     def test_a_template_may(self) -> None:
         calls = [call("render", f"out {at}", template="}} {{ name") for at in range(3)]
         assert self.garbled(*calls) == []
+
+
+SPEAKERS = "a group in which each agent speaks twice"
+ANSWERS = "answers handed in again and again"
+CONDITIONS = "conditions, another thing asked before each"
+
+
+def parts(shape: str, size: int) -> list[Part]:
+    if shape == SPEAKERS:
+        return [step(f"I look at place {at}.", agent=f"agent {at // 2}") for at in range(size)]
+    if shape == ANSWERS:
+        return [step(call("final_answer", "ok", answer="Brest")) for _ in range(size)]
+    told = "Is it the one that was ordered in spring, or that of the summer before? " * 8
+    return [
+        part
+        for at in range(size // 2)
+        for part in (heard(f"{told} {at}"), step(f"If we assume that list {at} is right, it is."))
+    ]
+
+
+READ_BY: dict[str, Callable[[RuleContext], object]] = {
+    SPEAKERS: lambda case: RunStructure(case.reading).idle,
+    ANSWERS: lambda case: list(hallucinated_state.find(case)),
+    CONDITIONS: lambda case: list(hallucinated_state.find(case)),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", READ_BY)
+def test_twice_the_run_is_read_in_twice_the_time(shape: str) -> None:
+    """A busy machine slows one reading or the other: what grows with the square is too slow in
+    each of a few."""
+    grown = []
+    for _ in range(3):
+        spent = []
+        for size in (3_000, 6_000):
+            case = RuleContext(trace(parts(shape, size)))
+            assert case.index.sources is not None
+            before = time.process_time()
+            READ_BY[shape](case)
+            spent.append(time.process_time() - before)
+        grown.append(spent[1] / max(0.02, spent[0]))
+        if grown[-1] < 3.2:
+            return
+    assert min(grown) < 3.2, grown

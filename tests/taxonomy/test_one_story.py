@@ -41,6 +41,7 @@ from taxonomy.rules import (
     limits,
     loop,
     malformed,
+    requirement,
     unverified,
     user_off_task,
     wrong_tool,
@@ -69,6 +70,7 @@ RULES = {
     gold.NAME: None,  # of the task: the tools took the calls
     user_off_task.NAME: None,  # of the user
     instruction_broken.NAME: None,  # no item of the score asks for what was forbidden
+    requirement.NAME: None,  # nor for what was required
     false_claim.NAME: None,  # the checks deny it, of which no item of the score knows
 }
 """The item that does not hold at a step where a rule has its finding."""

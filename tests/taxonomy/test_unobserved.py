@@ -7,16 +7,19 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from arc_tui import importing
 from replay.store import read
 from replay.store.rows import trace_rows
-from replay.trace import Trace
+from replay.trace import Tool, Trace
 from taxonomy.classes import FailureClass
 from taxonomy.evidence.reading import Reading
-from taxonomy.evidence.unobserved import find_invention, first_observation
+from taxonomy.evidence.unobserved import SeenTexts, facts, find_invention, first_observation
 from taxonomy.findings import Finding
 from taxonomy.judgements.schema import open_ledger
+from taxonomy.rules.rule import RuleContext
 from tests.build import NOTHING, Part, call, error, heard, step, trace
 from tests.taxonomy.rule_case import findings
 
@@ -26,6 +29,10 @@ WRONG_TOOL = FailureClass.WRONG_TOOL
 
 def found(made: Trace, failure: FailureClass = HALLUCINATED) -> list[Finding]:
     return [finding for finding in findings(made) if finding.failure is failure]
+
+
+def new_facts(made: Trace) -> dict[int, tuple[str, ...]]:
+    return RuleContext(made).new_facts
 
 
 def chat(tmp_path: Path, *history: tuple[str, str]) -> Trace:
@@ -151,6 +158,49 @@ class TestFromMemory:
         assert not found(trace([LOOK, self.FACTS]))
 
 
+class TestFacts:
+    def test_numbers_and_names_are_facts_and_openings_numbering_and_code_are_not(self) -> None:
+        said = "1. The tower in Paris is 1,083 feet high.\n```python\nLondon = 4096\n```"
+        assert facts(said) == ("Paris", "1083")
+        assert facts("Now I'll see what I’ve got.") == ()
+
+    def test_what_was_read_before_is_no_news(self) -> None:
+        made = trace(
+            [
+                step("I look for Berlin.", call("find", "Berlin has 3,677 things", city="x")),
+                "In Berlin there are 3677 things.",
+                heard("And Hamburg?"),
+                "In Hamburg there are 1892, says Meyer.",
+            ],
+            task="How many things are in Berlin?",
+        )
+        assert new_facts(made) == {2: ("1892", "Meyer")}
+
+    def test_a_number_in_another_spelling_is_no_news(self) -> None:
+        made = trace(["Each costs $20.00, 1,200.50 in all; one is $31.50."], task="20 and 1200.5")
+        assert new_facts(made) == {0: ("31.50",)}
+
+    def test_a_terminal_says_nothing_of_itself_but_is_read(self) -> None:
+        made = trace(
+            [
+                step("I run it.", agent="Coder"),
+                step("The mean is 4711.", agent="Computer_terminal"),
+                step("It is 4711.", agent="Coder"),
+            ]
+        )
+        assert new_facts(made) == {}
+
+    def test_what_a_tool_was_offered_for_is_no_news(self) -> None:
+        offered = Tool(name="find", description="Finds towns. Of Meyer, since 1892.", schema={})
+        made = trace(["I ask what Meyer knew in 1892, and Schulz."], tools=[offered])
+        assert new_facts(made) == {0: ("Schulz",)}
+
+    @given(st.text(max_size=200))
+    def test_any_text_has_facts_each_once(self, text: str) -> None:
+        found = facts(text)
+        assert len(set(found)) == len(found)
+
+
 class TestMadeUp:
     @pytest.mark.parametrize(
         "said",
@@ -184,8 +234,8 @@ class TestMadeUp:
 
     def test_what_the_task_asks_for_is_not_made_up(self) -> None:
         said = "Let's simulate the values of a thousand throws."
-        assert find_invention(said, "please simulate throws of two dice") is None
-        assert find_invention(said, "which port is older?") == said
+        assert find_invention(said, SeenTexts("Please simulate throws of two dice.")) is None
+        assert find_invention(said, SeenTexts("Which port is older?")) == said
 
     def test_a_program_run_with_a_placeholder(self) -> None:
         program = "client = Maps(key='YOUR_API_KEY')\nprint(client.find('Brest'))"

@@ -102,7 +102,9 @@ from taxonomy.calibration.report import Calibration
     show_default=True,
     help="Share of runs in the audit sample.",
 )
-@click.option("--check", is_flag=True, help="Exit with 1 unless the judge is approved.")
+@click.option(
+    "--check", is_flag=True, help="Exit with 1 unless the judge's scores and classes are approved."
+)
 @json_option
 @db_option
 def calibrate(
@@ -119,8 +121,9 @@ def calibrate(
     """Measure rules, judge and localiser against labels, beside naive baselines.
 
     Without --labels the labels are those of this database: tags, clean runs, scores, rubric items.
-    Labels made by a rule are listed separately, as conformance. With --check exit code 1: the
-    judge is not approved, or none has scored here. Exit code 2: no label matches a run.
+    Labels made by a rule are listed separately, as conformance. With --check exit code 1:
+    what a judge scores or classifies is not approved, or no judge has done so here. Exit code 2: no
+    label matches a run.
 
     --sources compares the break candidates with naive guesses on each label file, with weights
     that were fitted on none of its runs, and with the outcome hidden.
@@ -158,12 +161,15 @@ def calibrate(
 
 
 def _check(judges: Sequence[Trust]) -> int:
-    """1 unless the latest scores of every mode are approved, naming those that are not."""
+    """1 unless the latest scores of every mode, and all models' classes, are approved, naming those
+    that are not."""
     for each in judges:
         if each.state != "approved":
             click.echo(f"{format.one_line(each.by)}: {stands(each)}", err=True)
     if not judges:
-        click.echo("No judge has scored here. Try: arc judge TRACE --model NAME", err=True)
+        click.echo(
+            "No judge has scored or classified here. Try: arc judge TRACE --model NAME", err=True
+        )
     return 0 if judges and all(each.state == "approved" for each in judges) else 1
 
 

@@ -14,9 +14,12 @@ from arc_tui.ui.tables import Table, counted, estimate, signed
 from arc_tui.views.scores import stands
 from replay.store.handle import Store
 from taxonomy.calibration.approval import Trust, trust
+from taxonomy.calibration.class_gate import class_trust
 from taxonomy.calibration.drift import Drift, JudgeSet, changed, drifts, judge_sets, people_given
 from taxonomy.calibration.labels import Label, place
+from taxonomy.judge.classify import RUBRIC
 from taxonomy.judge.rubrics import RUBRICS, Mode
+from taxonomy.judgements.suggestions import classifications
 from taxonomy.metrics.agreement import Estimate
 
 
@@ -134,9 +137,22 @@ def _unchecked(store: Store, sets: Sequence[JudgeSet], now_ns: int) -> Iterator[
 
 
 def latest_judges(store: Store, now_ns: int) -> tuple[Trust, ...]:
-    """How the latest set of judges' scores of each mode and each user's rubric stands."""
+    """How the latest set of judges' scores of each mode and each user's rubric stands, and how the
+    classes that each model suggests do."""
     latest = {_series(each): each.by for each in judge_sets(store)}
-    return tuple(trust(store, by, now_ns) for by in latest.values())
+    scores = (trust(store, by, now_ns) for by in latest.values())
+    return (*scores, *(class_trust(store, by, now_ns) for by in _class_judges(store)))
+
+
+def _class_judges(store: Store) -> Sequence[str]:
+    """Of each model that suggested classes the name it does so under today, an older one where it
+    was not asked since."""
+    found: dict[str, str] = {}
+    for by in sorted({each.by for each in classifications(store)}):
+        model, _, version = by.rpartition(":")
+        if model not in found or version == RUBRIC.version:
+            found[model] = by
+    return tuple(found.values())
 
 
 NEVER_COMPARED = "modes measure different things and are not compared: {}"
