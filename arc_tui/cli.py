@@ -175,14 +175,14 @@ def estimate_line(estimate: Estimate) -> str:
     return f"{said}; at most {format.number(estimate.max_calls)} where samples disagree{most}"
 
 
-def require(command: str, *packages: str) -> None:
+def require(command: str, *packages: str, extra: str = "serve") -> None:
     """Raises ArcError with what to install where a package that a command needs beyond those of
     `arc` itself is lacking."""
     for package in packages:
         if find_spec(package) is None:
             raise ArcError(
                 f"{command} needs {package.replace('_', '-')}, which is not installed",
-                "Try: pip install 'arc-tui[serve]'",
+                f"Try: pip install 'arc-tui[{extra}]'",
             )
 
 

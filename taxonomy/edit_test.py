@@ -53,12 +53,14 @@ def words_on(store: Store) -> Words:
 
 
 class Break(Struct, frozen=True, kw_only=True):
-    """Where a run broke, and who says so. `trace` is the recording whose step it is."""
+    """Where a run broke, and who says so. `trace` is the recording whose step it is; `failure` and
+    its sub-label are what the run is counted under."""
 
     trace: str
     step: int
     by: str
     failure: FailureClass | None
+    sub: str | None = None
 
 
 class LeftOut(Struct, frozen=True, kw_only=True):
@@ -81,18 +83,21 @@ def break_of(
     attribution = _attribution(said, diagnosis)
     if not is_agents(attribution):
         return LeftOut(trace=trace, why=f"attribution: {attribution}; a prompt edit cannot fix it")
-    failure = said[0].failure if said else None
+    failure, sub = (said[0].failure, said[0].sub) if said else (None, None)
     tagged = [row for row in said if row.accepted]
     if tagged:
         row = min(tagged, key=lambda each: (each.failure is not failure, each.step))
-        return Break(trace=row.recording, step=row.step, by=f"tagged by {row.by}", failure=failure)
+        by = f"tagged by {row.by}"
+        return Break(trace=row.recording, step=row.step, by=by, failure=failure, sub=sub)
     found = diagnosis.findings if diagnosis else ()
     candidate = _candidate(diagnosis.candidates if diagnosis else (), found, failure)
     if candidate is not None:
-        return Break(trace=trace, step=candidate.step, by="first candidate", failure=failure)
+        by = "first candidate"
+        return Break(trace=trace, step=candidate.step, by=by, failure=failure, sub=sub)
     if said:
         row = said[0]
-        return Break(trace=row.recording, step=row.step, by=f"{row.by}, by rule", failure=failure)
+        by = f"{row.by}, by rule"
+        return Break(trace=row.recording, step=row.step, by=by, failure=failure, sub=sub)
     return LeftOut(trace=trace, why=NO_BREAK)
 
 

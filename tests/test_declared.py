@@ -123,7 +123,7 @@ BESIDE_DEV = {"docs", "fuzz", "mutants"}
 
 @pytest.mark.slow
 def test_what_the_product_imports_is_a_dependency_or_stands_in_an_extra() -> None:
-    extras = ("parquet", "crypt", "serve", "openai", "bedrock", "vertex")
+    extras = ("parquet", "crypt", "serve", "openai", "bedrock", "vertex", "suggest")
     of_users = set().union(*(EXTRAS[name] for name in extras))
     assert undeclared(PACKAGES, CORE | of_users) == {}
 
@@ -198,6 +198,11 @@ LACKING = [
     ("serve", ["record", "--", "true"], "arc record needs aiohttp, which is not installed"),
     ("serve", ["listen", "--port", "0"], "arc listen needs aiohttp, which is not installed"),
     ("serve", ["serve", "--port", "0"], "arc serve needs aiohttp, which is not installed"),
+    (
+        "suggest",
+        ["suggest", "loop", "--reflect", "demo"],
+        "arc suggest --reflect needs gepa, which is not installed",
+    ),
     ("parquet", ["import", "{folder}/x.parquet"], "is a parquet file, and duckdb is not installed"),
     ("crypt", ["db", "encrypt"], "encrypted databases need sqlcipher3, which is not installed"),
 ]

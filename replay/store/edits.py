@@ -59,14 +59,19 @@ def short(digest: str) -> str:
 
 def save(store: Store, edit: Edit) -> Edit:
     """Keep an edit and return it as kept: its secrets masked, under the name it first had."""
-    masked = msgspec.convert(store.redactor.value(msgspec.to_builtins(edit)), Edit)
-    digest = masked.digest
+    kept = mask(store, edit)
+    digest = kept.digest
     with store.writing() as db:
         db.execute(
             "INSERT OR IGNORE INTO edit VALUES (?, ?, ?, ?)",
-            (digest, masked.name, _body(masked), now_ns()),
+            (digest, kept.name, _body(kept), now_ns()),
         )
     return find(store, digest)
+
+
+def mask(store: Store, edit: Edit) -> Edit:
+    """An edit with its secrets masked, as it would be kept."""
+    return msgspec.convert(store.redactor.value(msgspec.to_builtins(edit)), Edit)
 
 
 def find(store: Store, name: str) -> Edit:

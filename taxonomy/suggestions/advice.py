@@ -71,7 +71,7 @@ def advise(failure: FailureClass, sub: str | None, about: Failure) -> tuple[Advi
             return reason
         made = OTHERS.get(sub or "")
         if made is None:
-            return "no first fix is known for this sub-label. Try: arc try FILE, with your own edit"
+            return "no first fix is known for this sub-label. Try: arc try FILE --on QUERY"
         return tuple(made(about)) or "the run does not show what the edit would name"
     found = tuple(CLASSES[failure](about))
     return found or "the run does not show what the edit would name"
@@ -89,17 +89,17 @@ def _read_first(about: Failure) -> Iterator[Advice]:
         return
     act = missing[0].act
     names = list(dict.fromkeys(_argument(each.path) for each in missing if each.act is act))
-    listed = _quoted(names)
+    listed = _quote(names)
     reader = _reader(about, act.name, names)
     if reader is not None:
         tool, shared = reader
         title = f"read before {act.name}"
         rule = (
-            f"Before you call `{act.name}`, call `{tool}` with the same {_quoted(shared)} and take"
+            f"Before you call `{act.name}`, call `{tool}` with the same {_quote(shared)} and take"
             f" {listed} from its result."
         )
     else:
-        title = f"known {_listed(names)} for {act.name}"
+        title = f"known {_join(names)} for {act.name}"
         rule = f"For {listed} of `{act.name}`, use only what the user or a tool has named."
     finder = next(_finders(about, names), None)
     look_up = f"look it up with `{finder}`" if finder else "look it up with a tool"
@@ -200,9 +200,9 @@ def _fit_arguments(about: Failure) -> Iterator[Advice]:
     if reader is not None:
         other, shared = reader
         yield Advice(
-            f"{_listed(named)} from {other}",
-            f"Take {_quoted(named)} for `{act.name}` from the latest result of `{other}` with the"
-            f" same {_quoted(shared)}.",
+            f"{_join(named)} from {other}",
+            f"Take {_quote(named)} for `{act.name}` from the latest result of `{other}` with the"
+            f" same {_quote(shared)}.",
         )
     if gist:
         yield Advice(
@@ -211,15 +211,15 @@ def _fit_arguments(about: Failure) -> Iterator[Advice]:
             " names before you call again; never send the same arguments a second time.",
         )
     else:
+        names = ", ".join(sorted(_properties(tool)) or _argument_names(act))
         yield Advice(
             f"check the arguments of {act.name}",
-            f"Before you call `{act.name}`, check each argument"
-            f" ({', '.join(sorted(_properties(tool)) or _given(act))}) against what the user asked"
-            " for and what the tools returned; look up or ask for what neither gives.",
+            f"Before you call `{act.name}`, check each argument ({names}) against what the user"
+            " asked for and what the tools returned; look up or ask for what neither gives.",
         )
 
 
-def _given(act: Act) -> list[str]:
+def _argument_names(act: Act) -> list[str]:
     """The arguments of a call, where its tool's schema is not known."""
     return sorted(act.span.arguments) if isinstance(act.span.arguments, dict) else ["all"]
 
@@ -346,7 +346,7 @@ def _go_on(about: Failure) -> Iterator[Advice]:
     failed = next((each for each in reversed(before) if each.reply.failed), None)
     others = [name for name in about.tools if about.reads(name)
               and (failed is None or name != failed.name)]  # fmt: skip
-    also = f" (such as {_quoted(others[:2], 'or')})" if others else ""
+    also = f" (such as {_quote(others[:2], 'or')})" if others else ""
     if failed is not None:
         yield Advice(
             f"another try after {failed.name}",
@@ -454,7 +454,7 @@ OTHERS: dict[str, Advise] = {
 
 NO_EDIT: dict[str, str] = {
     "": "“other” names no failure: a sub-label would say what to change",
-    "missing step": "which step is missing is not known by rule. Try: arc try FILE, your own edit",
+    "missing step": "which step is missing is not known by rule. Try: arc try FILE --on QUERY",
     "malformed calls": "the calls came out garbled: that is the serving, and no prompt mends it",
     "cap hit": "the run was stopped by a limit: raise the limit, or split the task",
     "serving error": "the model's server failed: no prompt mends it",
@@ -490,10 +490,10 @@ def _stem(word: str) -> str:
     return word.lower().removesuffix("s")
 
 
-def _listed(names: Sequence[str], word: str = "and") -> str:
+def _join(names: Sequence[str], word: str = "and") -> str:
     *before, last = names
     return f"{', '.join(before)} {word} {last}" if before else last
 
 
-def _quoted(names: Sequence[str], word: str = "and") -> str:
-    return _listed([f"`{name}`" for name in names], word)
+def _quote(names: Sequence[str], word: str = "and") -> str:
+    return _join([f"`{name}`" for name in names], word)

@@ -55,10 +55,9 @@ class NoSuggestion(Struct, frozen=True, kw_only=True):
 
 
 def suggest_edits(
-    trace: Trace, broke: Break, found: Iterable[Finding], sub: str | None = None
+    trace: Trace, broke: Break, found: Iterable[Finding]
 ) -> tuple[Suggestion, ...] | NoSuggestion:
-    """The rule-made edits for a run at its break, the first one first. `sub` is the sub-label that
-    a person gave the break.
+    """The rule-made edits for a run at its break, the first one first.
 
     The same run gives the same edits; none is longer than `MOST_HUNKS` places.
     """
@@ -71,7 +70,7 @@ def suggest_edits(
     case = RuleContext(trace)
     step = trace.steps[broke.step]
     prompt = prompt_of(step)
-    label = sub or (finding.sub if finding is not None else None)
+    label = broke.sub or (finding.sub if finding is not None else None)
     about = Failure(case, case.reading.turns[broke.step], finding, prompt.text)
     made = advise(failure, label, about)
     if isinstance(made, str):
@@ -220,10 +219,10 @@ def most_frequent(made: Iterable[Suggestion], most: int) -> tuple[Suggestion, ..
     for each in made:
         by_digest.setdefault(each.edit.digest, []).append(each)
     ordered = sorted(by_digest.values(), key=lambda alike: -len(alike))
-    return tuple(_counted(alike) for alike in ordered[:most])
+    return tuple(_merge(alike) for alike in ordered[:most])
 
 
-def _counted(alike: Sequence[Suggestion]) -> Suggestion:
+def _merge(alike: Sequence[Suggestion]) -> Suggestion:
     first = alike[0]
     return Suggestion(
         edit=first.edit,

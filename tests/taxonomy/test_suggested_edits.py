@@ -178,8 +178,9 @@ def test_every_class_and_sub_label_has_advice_or_a_reason_why_not() -> None:
 @pytest.mark.parametrize("sub", sorted(NO_EDIT))
 def test_where_no_edit_is_honest_the_reason_is_said(sub: str) -> None:
     made = failed("Done.")
-    broke = Break(trace=made.id, step=0, by="tagged by ann", failure=FailureClass.OTHER)
-    none = suggest_edits(made, broke, (), sub or None)
+    other = FailureClass.OTHER
+    broke = Break(trace=made.id, step=0, by="tagged by ann", failure=other, sub=sub or None)
+    none = suggest_edits(made, broke, ())
     assert none == NoSuggestion(trace=made.id, why=NO_EDIT[sub])
 
 

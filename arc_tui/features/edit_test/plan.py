@@ -54,6 +54,16 @@ def plan_edit_test(store: Store, request: EditTestRequest, models: ModelPool) ->
     return _Planning(store, request, models).plan()
 
 
+def list_breaks(
+    store: Store, request: EditTestRequest
+) -> tuple[list[tuple[RunRow, Break]], list[LeftOut]]:
+    """Where each run that is meant broke, whether it can be asked there or not; and the runs of
+    which nothing is tried."""
+    planning = _Planning(store, request, ModelPool(store))
+    found = list(planning.breaks(planning.rows()))
+    return found, planning.left_out
+
+
 def newest_prompt(store: Store, plan: EditTestPlan) -> str:
     """The system prompt at the break of the run that began last, "" where none was recorded."""
     case = max(plan.cases, key=lambda case: (case.row.start_ns or 0, case.row.imported_ns))
@@ -79,11 +89,11 @@ class _Planning:
         self._models = models
         self._words = words_on(store)
         self._hidden = frozenset() if request.with_held_out else hidden(store)
-        self._left_out: list[LeftOut] = []
+        self.left_out: list[LeftOut] = []
         self._not_applicable: list[LeftOut] = []
 
     def plan(self) -> EditTestPlan:
-        rows, edit = self._rows(), self._request.edit
+        rows, edit = self.rows(), self._request.edit
         if not rows:
             raise NotFound("run that matches", self._request.query, hint=_LOOK)
         cases = list(self._cases(rows))
@@ -92,13 +102,13 @@ class _Planning:
         return EditTestPlan(
             cases=tuple(sorted(cases, key=lambda case: _place(case.row))),
             controls=tuple(sorted(self._controls(cases), key=_control_place)) if edit else (),
-            left_out=tuple(self._left_out),
+            left_out=tuple(self.left_out),
             not_applicable=tuple(self._not_applicable),
         )
 
     def _none(self, runs: int) -> ArcError:
         """Why nothing can be tried: the reasons of most."""
-        whys = Counter(left.why for left in (*self._not_applicable, *self._left_out))
+        whys = Counter(left.why for left in (*self._not_applicable, *self.left_out))
         said = "; ".join(f"in {count} {why}" for why, count in whys.most_common(_REASONS))
         if len(whys) == 1:
             said = next(iter(whys))
@@ -106,7 +116,7 @@ class _Planning:
 
     # --- the runs
 
-    def _rows(self) -> Sequence[RunRow]:
+    def rows(self) -> Sequence[RunRow]:
         """The runs that are meant, as lists show them."""
         traces = self._request.traces
         if traces is None:
@@ -115,16 +125,21 @@ class _Planning:
         runs = {row.run for row in every if row.trace in traces}
         return [row for row in every if row.preferred and row.run in runs]
 
-    def _cases(self, rows: Iterable[RunRow]) -> Iterator[Case]:
+    def breaks(self, rows: Iterable[RunRow]) -> Iterator[tuple[RunRow, Break]]:
+        """Where each run broke; the others are left out."""
         for row in rows:
             if row.task in self._hidden:
-                self._left_out.append(LeftOut(trace=row.trace, why=HELD_OUT))
+                self.left_out.append(LeftOut(trace=row.trace, why=HELD_OUT))
                 continue
             said = self._words.get(row.trace, ())
             broke = break_of(row.trace, row.outcome, said, diagnosis(self._store, row.trace))
             if isinstance(broke, LeftOut):
-                self._left_out.append(broke)
-                continue
+                self.left_out.append(broke)
+            else:
+                yield row, broke
+
+    def _cases(self, rows: Iterable[RunRow]) -> Iterator[Case]:
+        for row, broke in self.breaks(rows):
             asks = self._asks(broke)
             if isinstance(asks, LeftOut):
                 self._not_applicable.append(asks)
@@ -147,11 +162,15 @@ class _Planning:
         before = {case.broke.trace: case.broke.step for case in cases}
         alike = {_setting(case.row) for case in cases}
         for row in run_rows(self._store):
-            if row.outcome == "passed" and _setting(row) in alike and row.task not in self._hidden:
+            if row.outcome == "passed" and _setting(row) in alike and self._may_be_healthy(row):
                 rows[row.trace] = row
         most = self._request.controls
         for spot in drawn(rows, lambda key: self._healthy(key, before.get(key)), most):
             yield Control(row=rows[spot.trace], spot=spot)
+
+    def _may_be_healthy(self, row: RunRow) -> bool:
+        chosen = self._request.healthy
+        return row.task not in self._hidden and (chosen is None or row.trace in chosen)
 
     def _healthy(self, key: str, before: int | None) -> Sequence[Spot]:
         said = diagnosis(self._store, key)

@@ -54,7 +54,8 @@ def run_edit_test(
     """
     if request.edit is None:
         raise BadEdit("no edit to test")
-    request = structs.replace(request, edit=edits.save(store, request.edit))
+    kept = (edits.save if request.keeps else edits.mask)(store, request.edit)
+    request = structs.replace(request, edit=kept)
     plan = plan_edit_test(store, request, models)
     work = _Work(store, request, plan, models)
     yield work.view()
@@ -89,8 +90,9 @@ class _Work:
         view = self.view()
         if self._ended is None:
             view = structs.replace(view, digest=self._digest(view.spent))
-            keep(self._store, self._request, self._plan, view)
-            take_range(self._store, self._plan, self._models, self._range)
+            if self._request.keeps:
+                keep(self._store, self._request, self._plan, view)
+                take_range(self._store, self._plan, self._models, self._range)
         yield view
 
     def view(self) -> EditTestView:

@@ -34,7 +34,9 @@ class EditTestRequest(ExperimentRequest, frozen=True, kw_only=True):
 
     `model` None is each trace's own. `controls` healthy steps at most are asked beside the runs;
     `rules` say which arguments of their calls count. `resample` asks everything afresh, beside
-    what is kept.
+    what is kept. `healthy` are the passed runs that healthy steps are drawn from, None any. What is
+    tried for a comparison `keeps` neither the edit, nor its result, nor which samples it used: the
+    edits compared share the control arm.
     """
 
     edit: Edit | None
@@ -46,6 +48,8 @@ class EditTestRequest(ExperimentRequest, frozen=True, kw_only=True):
     resample: bool = False
     rules: Rules = PLAIN
     with_held_out: bool = False
+    healthy: frozenset[str] | None = None
+    keeps: bool = True
 
     def sampling(self, range: int) -> Sampling:
         """How often each request is asked, of which range of samples."""

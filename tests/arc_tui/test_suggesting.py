@@ -1,0 +1,279 @@
+"""`arc suggest` as a user types it: the demo offline, and a model on a local server."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from arc_tui.experiments.models import ModelPool
+from arc_tui.features.edit_test.command import try_
+from arc_tui.features.suggest.command import suggest
+from arc_tui.features.suggest.run import estimate_cost, plan_suggestions
+from arc_tui.features.suggest.view import SuggestRequest, SuggestView, score_of
+from replay.errors import ArcError, BadEdit, ModelRefused, NotFound, OfflineMiss
+from replay.store.edits import find, listed
+from taxonomy.classes import FailureClass
+from taxonomy.judgements.schema import open_ledger
+from tests.arc_tui import try_case
+from tests.messages_api import Body, MessagesApi, message, text
+from tests.replay.live_case import MODEL
+
+LOOPS = ("shop-capitals-v3-0", "shop-many-wishes-v6-0", "shop-prefix-v1-0", "shop-warranty-v3-0")
+HEALTHY = ("shop-warranty-v4-0", "shop-capitals-v4-0", "shop-compare-v4-0", "shop-prefix-v8-0")
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("suggest") / "arc.db"
+    try_case.put(path, *LOOPS, *HEALTHY)
+    return path
+
+
+@pytest.fixture
+def db(shared: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(shared, tmp_path / "arc.db"))
+
+
+def run(db: Path, *arguments: str) -> Result:
+    result = CliRunner().invoke(suggest, ["--db", str(db), *arguments], standalone_mode=False)
+    if result.exception is not None:
+        raise result.exception
+    return result
+
+
+def demo(db: Path, *arguments: str) -> Result:
+    return run(db, *arguments, "--model", "demo")
+
+
+def as_json(result: Result) -> Any:
+    return json.loads(result.stdout)
+
+
+def planned(db: Path, query: str) -> Any:
+    with open_ledger(db) as store:
+        request = SuggestRequest(query=query, model="demo")
+        return plan_suggestions(store, request, ModelPool(store))
+
+
+# --- what it comes to
+
+
+def test_a_class_is_compared_on_one_half_and_looked_at_on_the_other(db: Path) -> None:
+    """Conformance: the demo model really reads its prompt."""
+    result = demo(db, "loop")
+    assert result.return_value == 0
+    said = result.stdout
+    assert "Compared on 2 runs of 2 tasks; 2 runs of 2 other tasks held back for one look." in said
+    assert "✓ fix · suggested: no " in said
+    assert (
+        "held back: fixed at the recorded break 2/2 (.34–1), expected by chance .1 · broke" in said
+    )
+    assert "Fix: on 2 tasks held back, failure in 0/" in said
+    assert "Outcomes not evaluated." in said
+    assert "  +Never make the same call twice" in said
+
+
+def test_what_is_compared_and_what_is_looked_at_share_no_run_task_or_healthy_step(db: Path) -> None:
+    view = as_json(demo(db, "loop", "--json"))
+    (best,) = (each for each in view["edits"] if each["looked"])
+    tests = best["compared"], best["looked"]
+    for rows in ("runs", "steps"):
+        seen = [{(row["trace"], row["task"]) for row in test[rows]} for test in tests]
+        assert not seen[0] & seen[1]
+    tasks = [{row["task"] for row in test["runs"]} for test in tests]
+    assert not tasks[0] & tasks[1]
+    assert all(test["steps"] for test in tests if test is best["looked"])
+
+
+def test_edits_are_written_for_runs_of_the_first_half_alone(db: Path) -> None:
+    plan = planned(db, "class:loop")
+    assert {origin.trace for origin in plan.origins} <= set(plan.compared.traces)
+    assert set(plan.compared.traces).isdisjoint(plan.held_back.traces)
+    assert plan.compared.healthy.isdisjoint(plan.held_back.healthy)
+
+
+def test_the_score_that_decides_counts_as_arc_try_does(db: Path) -> None:
+    view = as_json(demo(db, "loop", "--json"))
+    with open_ledger(db) as store:
+        request = SuggestRequest(query='class:"loop"', model="demo")
+        before = estimate_cost(store, request).before
+    assert before is not None
+    for each in before.edits:
+        for test in filter(None, (each.compared, each.looked)):
+            found = score_of(test)
+            assert found.p == pytest.approx(test.p)
+            assert found.rarer == (test.edited.hits * test.control.n
+                                   < test.control.hits * test.edited.n)  # fmt: skip
+    assert [each["verdict"] for each in view["edits"]].count("fix") == 1
+
+
+def test_of_one_run_nothing_is_claimed(db: Path) -> None:
+    result = demo(db, "shop-capitals-v3-0")
+    assert result.return_value == 1
+    assert "1 edit suggested: a look at 1 run, no result." in result.stdout
+    assert "1 run of 1 task: nothing can be held back, so a test is a look." in result.stdout
+    assert "Nothing was held back, so nothing is claimed of other runs." in result.stdout
+    assert "✓ fix" not in result.stdout
+
+
+def test_where_no_edit_is_written_the_reason_stands(db: Path) -> None:
+    tag_as_other(db)
+    result = demo(db, "shop-capitals-v3-0")
+    assert result.return_value == 1
+    assert "No edit to suggest." in result.stdout
+    assert "no edit for 1 run: “other” names no failure" in result.stdout
+
+
+def tag_as_other(db: Path) -> None:
+    with open_ledger(db) as store:
+        names = dict(store.db.execute("SELECT source_id, trace FROM trace_summary").fetchall())
+        try_case.tagged(store, names["shop-capitals-v3-0"], 2, FailureClass.OTHER)
+
+
+# --- nothing is asked twice, and nothing of the user's is written
+
+
+def test_a_second_call_shows_it_again_without_asking(db: Path) -> None:
+    first = as_json(demo(db, "loop", "--json"))
+    asked = stored(db)
+    again = as_json(demo(db, "loop", "--json"))
+    assert again == first
+    assert stored(db) == asked
+    assert "--no-cache asks again" not in demo(db, "loop", "--no-cache").stdout
+    assert stored(db) == 2 * asked
+
+
+def test_no_edit_is_among_the_saved_ones_until_it_is_saved(db: Path, tmp_path: Path) -> None:
+    before = sorted(tmp_path.iterdir())
+    demo(db, "loop")
+    with open_ledger(db) as store:
+        assert listed(store) == []
+    said = demo(db, "loop", "--save", "no loops").stdout
+    assert "saved: no loops" in said
+    assert "--edit 'no loops'" in said
+    with open_ledger(db) as store:
+        assert find(store, "no loops").name == "no loops"
+    assert {path.name for path in tmp_path.iterdir()} - {path.name for path in before} <= {
+        "arc.db-wal", "arc.db-shm",
+    }  # fmt: skip
+    tried = CliRunner().invoke(
+        try_, ["--db", str(db), "no loops", "--on", "class:loop", "--model", "demo"]
+    )
+    assert tried.exit_code == 0
+    assert "no loops: fixed" in tried.stdout
+
+
+def stored(db: Path) -> int:
+    with open_ledger(db) as store:
+        (count,) = store.db.execute("SELECT count(*) FROM answer").fetchone()
+    return int(count)
+
+
+# --- before and while a server is asked
+
+
+LIVE = ("--model", MODEL, "--live", "--max-calls", "99", "-k", "1", "--healthy-steps", "2")
+
+
+def test_the_estimate_is_what_is_asked_of_all_edits_and_of_the_look(db: Path) -> None:
+    estimate = as_json(demo(db, "loop", "--estimate", "--json"))
+    assert stored(db) == 0
+    view = as_json(demo(db, "loop", "--json"))
+    looked = next(each["looked"] for each in view["edits"] if each["looked"])
+    assert looked["done"] == looked["total"]
+    assert view["spent"]["calls"] == estimate["calls"] == stored(db)
+
+
+def test_without_live_the_edits_are_shown_and_said_to_be_untested(
+    api: MessagesApi, db: Path
+) -> None:
+    arguments = ["--db", str(db), "loop", "--model", MODEL]
+    result = CliRunner().invoke(suggest, arguments, standalone_mode=False)
+    assert isinstance(result.exception, OfflineMiss)
+    assert "suggested, not tested" in result.stdout
+    assert "+Never make the same call twice" in result.stdout
+    assert "fix ·" not in result.stdout
+    with pytest.raises(ModelRefused, match="--live needs a limit"):
+        run(db, "loop", "--model", MODEL, "--live")
+    assert api.asked == 0
+
+
+def test_a_spent_budget_claims_nothing_and_the_rest_is_asked_later(
+    api: MessagesApi, db: Path
+) -> None:
+    arguments = [*LIVE]
+    arguments[arguments.index("99")] = "3"
+    command = ["--db", str(db), "loop", *arguments]
+    result = CliRunner().invoke(suggest, command, standalone_mode=False)
+    assert isinstance(result.exception, ModelRefused)
+    assert "stopped: limit of 3 calls" in result.stdout
+    assert "✓ fix" not in result.stdout
+    assert api.asked == 3
+    view = as_json(run(db, "loop", *LIVE, "--json"))
+    assert view["ended"] is None
+    assert api.asked == 3 + view["spent"]["calls"]
+
+
+# --- mistakes
+
+
+def test_a_mistake_is_told_in_a_sentence(db: Path) -> None:
+    with pytest.raises(NotFound, match="no run or class 'lop'") as found:
+        demo(db, "lop")
+    assert found.value.hint == "did you mean loop?"
+    with pytest.raises(NotFound, match="no trace 'nothing-like-it'"):
+        demo(db, "nothing-like-it")
+    with pytest.raises(BadEdit, match="no edit to suggest: passed: no failure to fix"):
+        demo(db, "shop-refund-v5-0")
+    with pytest.raises(NotFound, match="no run that matches 'class:loop task:nowhere'"):
+        demo(db, "class:loop task:nowhere")
+    tag_as_other(db)
+    with pytest.raises(ArcError, match="no edit to save"):
+        demo(db, "shop-capitals-v3-0", "--save", "mine")
+
+
+def test_an_empty_view_says_that_nothing_was_suggested() -> None:
+    assert SuggestView(query="", samples=0).best is None
+
+
+# --- edits that a model proposes
+
+
+def writes(body: Body) -> Body:
+    """A reflecting model that adds one sentence to whatever it is shown."""
+    prompt = body["messages"][-1]["content"]
+    said = prompt if isinstance(prompt, str) else "".join(each["text"] for each in prompt)
+    shown = said.partition("```\n")[2].partition("\n```")[0]
+    return message(text(f"```\n{shown}\nBe careful.\n```"))
+
+
+REFLECT = ("--reflect", MODEL, "--proposals", "2", "-k", "4", "--healthy-steps", "0")
+
+
+def test_proposals_are_compared_beside_the_rules_edits_under_one_budget(
+    db: Path, api: MessagesApi
+) -> None:
+    api.policy = writes
+    with pytest.raises(ModelRefused, match="--live needs a limit"):
+        demo(db, "loop", *REFLECT, "--live")
+    estimate = as_json(demo(db, "loop", *REFLECT, "--estimate", "--json"))
+    view = as_json(demo(db, "loop", *REFLECT, "--live", "--max-calls", "2", "--json"))
+    assert (api.asked, view["proposed"]) == (2, 2)
+    assert view["spent"]["calls"] <= estimate["calls"]
+    assert [each["by"] for each in view["edits"]][:2] == ["by rule"] * 2
+    again = as_json(demo(db, "loop", *REFLECT, "--json"))
+    assert again == view
+    assert api.asked == 2
+
+
+def test_a_proposal_that_may_not_be_asked_for_is_said(db: Path, api: MessagesApi) -> None:
+    command = ["--db", str(db), "loop", "--model", "demo", *REFLECT]
+    result = CliRunner().invoke(suggest, command, standalone_mode=False)
+    assert isinstance(result.exception, OfflineMiss)
+    assert "suggested, not tested" in result.stdout
+    assert api.asked == 0
