@@ -79,11 +79,13 @@ class OpenCost(Message):
 
 @dataclass
 class OpenReplay(Message):
-    """Locked replay of a run; with `edit`, after what the agent was told is edited."""
+    """Locked replay of a run; with `edit`, after what the agent was told is edited, beginning with
+    the edit `start` where one is given."""
 
     trace: str
     step: int
     edit: bool = False
+    start: Edit | None = None
 
 
 @dataclass
@@ -124,6 +126,14 @@ class OpenProbes(Message):
 @dataclass
 class OpenEditTest(Message):
     """An edit tried on these traces; `label` says what they are."""
+
+    label: str
+    traces: tuple[str, ...]
+
+
+@dataclass
+class OpenSuggestions(Message):
+    """Edits that may fix these traces; `label` says what they are."""
 
     label: str
     traces: tuple[str, ...]

@@ -18,6 +18,7 @@ from arc_tui.ui.keys import key_of
 from arc_tui.ui.screen import ArcScreen
 
 if TYPE_CHECKING:
+    from arc_tui.features.replay.screen import ReplayScreen
     from arc_tui.features.runs.screen import RunsScreen
     from arc_tui.features.runs.widgets import RunTable
     from arc_tui.features.trace.screen import TraceScreen
@@ -33,11 +34,13 @@ if TYPE_CHECKING:
         OpenQueue,
         OpenReplay,
         OpenRuns,
+        OpenSuggestions,
         OpenTrace,
         ReturnToTrace,
         SearchRuns,
     )
     from arc_tui.settings import Settings
+    from replay.edit.changes import Edit
     from taxonomy.queue import Queue
 
 
@@ -178,11 +181,28 @@ class Navigation(App[None]):
 
         self.push_screen(CostScreen(self.path, event.trace))
 
-    def on_open_replay(self, event: OpenReplay) -> None:
+    async def on_open_replay(self, event: OpenReplay) -> None:
         from arc_tui.features.replay.screen import ReplayScreen
 
         step, edit = event.step, event.edit
-        self.push_screen(ReplayScreen(self.path, event.trace, step, edit=edit, free=True))
+        screen = ReplayScreen(self.path, event.trace, step, edit=edit, free=True)
+        await self.push_screen(screen)
+        if event.start is not None:
+            self._start_with(screen, event.start)
+
+    def _start_with(self, screen: ReplayScreen, edit: Edit) -> None:
+        """Put an edit into the editor in place of none, as choosing a saved one does."""
+        from arc_tui.experiments.edits import Draft, build_draft
+
+        def show(draft: Draft) -> None:
+            screen.change(draft=draft)
+            screen.edit_pane.show(draft, {})
+            screen.request_changed()
+            screen.steps.go_to(screen.step)
+
+        screen.read(
+            lambda store: build_draft(store, screen.trace, screen.step, edit), show, group="draft"
+        )
 
     def on_open_free_replay(self, event: OpenFreeReplay) -> None:
         from arc_tui.features.free.screen import FreeScreen
@@ -209,6 +229,21 @@ class Navigation(App[None]):
         from arc_tui.features.judge.screen import ClassifyScreen
 
         self.push_screen(ClassifyScreen(self.path, event.label, event.traces))
+
+    def action_suggest(self) -> None:
+        """Edits for the run in front."""
+        from arc_tui.features.trace.screen import TraceScreen
+        from arc_tui.navigation import OpenSuggestions
+        from arc_tui.views.columns import run_name
+
+        if isinstance(self.screen, TraceScreen):
+            named = run_name(self.screen.view.run, "/")
+            self.on_open_suggestions(OpenSuggestions(named, (self.screen.trace,)))
+
+    def on_open_suggestions(self, event: OpenSuggestions) -> None:
+        from arc_tui.features.suggest.screen import SuggestScreen
+
+        self.push_screen(SuggestScreen(self.path, event.label, event.traces))
 
     def on_open_edit_test(self, event: OpenEditTest) -> None:
         from arc_tui.features.edit_test.screen import EditTestScreen

@@ -60,6 +60,7 @@ TABLE = (
     Row("SettingsScreen", "RunsScreen", "app.settings", "settings"),
     Row("HelpScreen", "RunsScreen", "app.help", "screen_help"),
     Row("EditTestScreen", "FailuresScreen", "failures.try", "trying"),
+    Row("SuggestScreen", "FailuresScreen", "failures.suggest", "suggest_ready"),
     Row("ClassifyScreen", "FailuresScreen", "failures.classify", "screen_classify"),
     Row("TagPicker", "TraceScreen", "trace.tag", "tag_picker"),
     Row("ReplayScreen", "TraceScreen", "trace.replay", "replay_before"),

@@ -32,6 +32,7 @@ SCREENS = {
     "probe": ("runs.open", "trace.probes"),
     "try": ("runs.failures", "failures.try"),
     "classify": ("runs.failures", "failures.classify"),
+    "suggest": ("runs.failures", "failures.suggest"),
 }
 """How each is reached by keys; its own keys' ids begin with its name."""
 

@@ -21,7 +21,7 @@ from typing_extensions import override
 
 from arc_tui.config import read_owners
 from arc_tui.features.failures.widgets import FailureBars, FailureCard, FailureRuns
-from arc_tui.navigation import OpenClassify, OpenEditTest, OpenRuns
+from arc_tui.navigation import OpenClassify, OpenEditTest, OpenRuns, OpenSuggestions
 from arc_tui.ui import format
 from arc_tui.ui.bindings import bind, pane_keys
 from arc_tui.ui.keys import KeyBar
@@ -69,6 +69,8 @@ class FailuresScreen(ArcScreen):
              tooltip="Show only the runs of this bar in the list of runs"),
         bind("e", "try", id="failures.try", label="test an edit",
              tooltip="Test an edit on every run of this bar, and on healthy steps"),
+        bind(";", "suggest", id="failures.suggest", show=False,
+             tooltip="Suggest edits for the runs of this bar, and test them"),
         bind("U", "classify", id="failures.classify", show=False,
              tooltip="Let a judge suggest a class for every run of this bar"),
         *pane_keys("failures", "Switch between the bars and the runs of one"),
@@ -164,7 +166,11 @@ class FailuresScreen(ArcScreen):
         del parameters
         if action == "held_out":
             return bool(self.view.held_out.runs)
-        return bool(self.view.rows) if action in {"classify", "list", "pane", "try"} else True
+        return (
+            bool(self.view.rows)
+            if action in {"classify", "list", "pane", "suggest", "try"}
+            else True
+        )
 
     @override
     def view_switches(self) -> Sequence[ViewSwitch]:
@@ -204,10 +210,15 @@ class FailuresScreen(ArcScreen):
     def action_try(self) -> None:
         self._open_runs_of_bar(OpenEditTest)
 
+    def action_suggest(self) -> None:
+        self._open_runs_of_bar(OpenSuggestions)
+
     def action_classify(self) -> None:
         self._open_runs_of_bar(OpenClassify)
 
-    def _open_runs_of_bar(self, request: type[OpenRuns | OpenEditTest | OpenClassify]) -> None:
+    def _open_runs_of_bar(
+        self, request: type[OpenRuns | OpenEditTest | OpenSuggestions | OpenClassify]
+    ) -> None:
         """Open a screen on the runs behind the bar."""
         bar = self.bars.bar
         if bar is not None:
