@@ -4,7 +4,8 @@ How suggestions are made and tested, and which room does what:
 
 1. `advice` says, class by class, what an engineer would write first; this module says where it
    goes and makes the edit: the project's own instruction file where the recording holds its text,
-   else the system prompt, or the description of a tool.
+   else the system prompt, or the description of a tool. Where the same task passed under another
+   prompt, giving back what that one says is an edit too.
 2. `reflection` has a model propose others (`gepa`), by locked replay of the breaks.
 3. `trial` splits the failing runs and the healthy ones by task into a half on which edits are
    compared and a half that is looked at once, and reads the counts: Fisher and Holm.
@@ -16,13 +17,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from difflib import SequenceMatcher, unified_diff
+from itertools import pairwise
 from typing import NamedTuple
 
 from msgspec import Struct
 
 from replay import messages
 from replay.edit.changes import Change, Edit, InjectConstraint, PatchSystem, ReplaceText, SetTool
-from replay.edit.texts import hunks
+from replay.effects import words_of
 from replay.trace import Step, Trace
 from taxonomy.edit_test import Break
 from taxonomy.findings import Finding
@@ -117,11 +120,14 @@ def _tool_changes(advice: Advice, step: Step) -> Iterator[Change]:
 
 
 def count_hunks(changes: Sequence[Change]) -> int:
-    """How many places are changed; a patch has as many as its hunks."""
-    return sum(
-        len(hunks(each.text, "the patch")) if isinstance(each, PatchSystem) else 1
-        for each in changes
-    )
+    """How many places are changed; a patch has as many as it has runs of changed lines: a hunk may
+    hold several."""
+    return sum(_changed_runs(each.text) if isinstance(each, PatchSystem) else 1 for each in changes)
+
+
+def _changed_runs(patch: str) -> int:
+    marks = [line[:1] in ("+", "-") for line in patch.splitlines()]
+    return sum(mark and not before for before, mark in pairwise([False, *marks]))
 
 
 # --- where a paragraph goes
@@ -208,6 +214,87 @@ def _unique_end(whole: str, body: str) -> str:
         if end.strip() and whole.count(end) == 1:
             return end
     return ""
+
+
+# --- what the prompt said where the task passed
+
+
+class Passed(NamedTuple):
+    """A run of the same task that passed under another prompt, and what that is called."""
+
+    trace: Trace
+    named: str
+
+
+def restore_prompt(trace: Trace, broke: Break, passed: Passed) -> Suggestion | None:
+    """The edit that gives the prompt back what it said where the same task passed; None where it
+    says the same, or is not the user's system prompt.
+
+    Of more than `MOST_HUNKS` differences those stay that name what the call at the break is about.
+    """
+    step = trace.steps[broke.step]
+    now, then = prompt_of(step), prompt_of(passed.trace.steps[0])
+    if not now.text or not then.text or (now.target, then.target) != ("system", "system"):
+        return None
+    lines, others = now.text.rstrip("\n").split("\n"), then.text.rstrip("\n").split("\n")
+    places = [
+        Place(start, end, others[other:other_end])
+        for tag, start, end, other, other_end in SequenceMatcher(None, lines, others).get_opcodes()
+        if tag != "equal"
+    ]
+    if len(places) > MOST_HUNKS:
+        topic = set(_topic(trace, step))
+        counts = {place: _about(place, lines, topic) for place in places}
+        near = sorted((each for each in places if counts[each]), key=lambda each: -counts[each])
+        places = sorted(near[:MOST_HUNKS])
+    if not places:
+        return None
+    thread = step.thread if step.thread != trace.steps[0].thread else None
+    return Suggestion(
+        edit=Edit(
+            name=f"suggested: what {passed.named} says",
+            changes=(PatchSystem(_patch(lines, places)),),
+            thread=thread,
+        ),
+        targets=(now.name,),
+        because=f"the task passed under {passed.named}",
+    )
+
+
+class Place(NamedTuple):
+    """Lines from `start` to before `end`, and those that take their place."""
+
+    start: int
+    end: int
+    lines: Sequence[str]
+
+    def __hash__(self) -> int:
+        return hash((self.start, self.end))
+
+
+def _patch(lines: Sequence[str], places: Sequence[Place]) -> str:
+    """The unified diff that puts those places in."""
+    made: list[str] = []
+    at = 0
+    for place in places:
+        made += [*lines[at : place.start], *place.lines]
+        at = place.end
+    made += lines[at:]
+    return "\n".join([*unified_diff(lines, made, lineterm="", n=3)][2:]) + "\n"
+
+
+def _topic(trace: Trace, step: Step) -> Iterator[str]:
+    """The words of the call at a step, else of the last one before it, and of its arguments."""
+    with_calls = (each for each in reversed(trace.steps[: step.index + 1]) if each.acts)
+    for act in next((each.acts for each in with_calls), ()):
+        names = [act.name, *(act.arguments if isinstance(act.arguments, dict) else ())]
+        yield from (word.removesuffix("s") for name in names for word in words_of(name))
+
+
+def _about(place: Place, lines: Sequence[str], topic: set[str]) -> int:
+    """How many words of the lines that differ are of the topic."""
+    words = " ".join((*lines[place.start : place.end], *place.lines)).lower()
+    return sum(word.removesuffix("s") in topic for word in re.findall("[a-z]+", words))
 
 
 # --- of several runs

@@ -24,7 +24,7 @@ from tests.messages_api import Body, MessagesApi, message, text
 from tests.replay.live_case import MODEL
 
 LOOPS = ("shop-capitals-v3-0", "shop-many-wishes-v6-0", "shop-prefix-v1-0", "shop-warranty-v3-0")
-HEALTHY = ("shop-warranty-v4-0", "shop-capitals-v4-0", "shop-compare-v4-0", "shop-prefix-v8-0")
+HEALTHY = ("shop-find-and-refund-v3-0", "shop-compare-v4-0", "shop-stock-v8-0")
 
 
 @pytest.fixture(scope="module")
@@ -119,6 +119,17 @@ def test_of_one_run_nothing_is_claimed(db: Path) -> None:
     assert "1 run of 1 task: nothing can be held back, so a test is a look." in result.stdout
     assert "Nothing was held back, so nothing is claimed of other runs." in result.stdout
     assert "✓ fix" not in result.stdout
+
+
+def test_what_another_prompt_said_where_the_task_passed_is_tried_too(tmp_path: Path) -> None:
+    """And only what passed in a task of the first half: nothing of the other is read."""
+    path = tmp_path / "arc.db"
+    try_case.put(path, *LOOPS, "shop-capitals-v4-0", "shop-prefix-v8-0", "shop-warranty-v4-0")
+    plan = planned(path, "class:loop")
+    restored = [each for each in plan.origins if "says" in each.made.edit.name]
+    assert restored
+    assert {each.trace for each in restored} <= set(plan.compared.traces)
+    assert all(each.made.because.startswith("the task passed under v") for each in restored)
 
 
 def test_where_no_edit_is_written_the_reason_stands(db: Path) -> None:

@@ -19,10 +19,12 @@ from taxonomy.suggestions.advice import CLASSES, NO_EDIT, OTHERS
 from taxonomy.suggestions.edits import (
     MOST_HUNKS,
     NoSuggestion,
+    Passed,
     Suggestion,
     count_hunks,
     most_frequent,
     prompt_of,
+    restore_prompt,
     suggest_edits,
 )
 from tests.arc_tui import try_case
@@ -240,6 +242,51 @@ def test_a_file_in_the_system_prompt_is_found_there() -> None:
 def test_words_that_only_speak_of_such_a_file_are_not_one() -> None:
     made = failed(heard("Contents of CLAUDE.md matter to me."), "Done.")
     assert prompt_of(made.steps[0]).name == "system prompt"
+
+
+# --- what the prompt said where the task passed
+
+
+def restored(now: str, then: str, *parts: Part) -> Suggestion | None:
+    made = failed(*(parts or (step(call("refund_order", "done", order_id="1")),)), system=now)
+    passed = trace(["Done."], task="Refund order 1039.", system=then, outcome="passed")
+    broke = Break(trace=made.id, step=0, by="tagged by ann", failure=FailureClass.OTHER)
+    found = restore_prompt(made, broke, Passed(passed, "v4"))
+    if found is not None:
+        request = Editor(found.edit).request(made.steps[0].ask.request, "here")
+        assert request.system is not None
+        assert count_hunks(found.edit.changes) <= MOST_HUNKS
+    return found
+
+
+def test_what_the_prompt_said_where_the_task_passed_is_an_edit() -> None:
+    found = restored("Help.\nBe quick.\nBye.", "Help.\nRead first.\nBye.")
+    assert found is not None
+    assert (found.edit.name, found.because) == (
+        "suggested: what v4 says", "the task passed under v4",
+    )  # fmt: skip
+    (change,) = found.edit.changes
+    assert isinstance(change, PatchSystem)
+    assert {"-Be quick.", "+Read first."} <= {*change.text.split("\n")}
+
+
+def test_of_many_differences_those_stay_that_are_about_the_call() -> None:
+    now = "\n".join(f"Line {number}.\nSame {number}." for number in range(9))
+    then = now.replace("Line 4.", "Refund orders late.").replace("Line 7.", "Read an order.")
+    for number in (0, 1, 2, 8):
+        then = then.replace(f"Line {number}.", f"Other {number}.")
+    found = restored(now, then)
+    assert found is not None
+    (change,) = found.edit.changes
+    assert isinstance(change, PatchSystem)
+    added_lines = [line for line in change.text.split("\n") if line.startswith("+")]
+    assert added_lines == ["+Refund orders late.", "+Read an order."]
+    assert restored(now, then, "I do nothing.") is None, "there is no call to be about"
+
+
+def test_the_same_prompt_gives_nothing_back() -> None:
+    assert restored("Help.", "Help.") is None
+    assert restored("Help.", "") is None
 
 
 # --- of several runs

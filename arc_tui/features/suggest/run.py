@@ -31,6 +31,7 @@ from arc_tui.features.suggest.view import (
     score_of,
 )
 from arc_tui.ui import format
+from arc_tui.views.columns import run_name
 from arc_tui.views.runs import run_rows
 from replay import digests
 from replay.edit.changes import Edit, InjectConstraint
@@ -46,9 +47,11 @@ from taxonomy.judgements.diagnoses import diagnosis
 from taxonomy.query.listing import RunRow
 from taxonomy.suggestions.edits import (
     NoSuggestion,
+    Passed,
     Suggestion,
     most_frequent,
     prompt_of,
+    restore_prompt,
     suggest_edits,
 )
 from taxonomy.suggestions.reflection import Broken, propose
@@ -156,19 +159,48 @@ def _origins(
     made: list[Suggestion] = []
     first: dict[str, tuple[str, int]] = {}
     without: list[LeftOut] = []
+    passed = _Passed(store)
     for row, broke in found:
         said = diagnosis(store, broke.trace)
         trace = read.load(store, broke.trace)
         suggested = suggest_edits(trace, broke, said.findings if said else ())
+        other = passed.of(row)
+        restored = restore_prompt(trace, broke, other) if other is not None else None
+        more = () if restored is None else (restored,)
         if isinstance(suggested, NoSuggestion):
-            without.append(LeftOut(trace=row.trace, why=suggested.why))
-            continue
-        for each in suggested:
+            if not more:
+                without.append(LeftOut(trace=row.trace, why=suggested.why))
+            suggested = ()
+        for each in (*suggested[:1], *more, *suggested[1:]):
             masked = structs.replace(each, edit=edits.mask(store, each.edit))
             made.append(masked)
             first.setdefault(masked.edit.digest, (broke.trace, broke.step))
     chosen = most_frequent(made, most)
     return tuple(Origin(each, *first[each.edit.digest]) for each in chosen), tuple(without)
+
+
+class _Passed:
+    """The runs that passed, by task: the latest under each prompt."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._by_task: dict[str, list[RunRow]] = {}
+        for row in sorted(run_rows(store), key=lambda row: (row.start_ns or 0, row.trace)):
+            if row.outcome == "passed" and row.task and row.prompt and row.steps:
+                self._by_task.setdefault(row.task, []).append(row)
+
+    def of(self, row: RunRow) -> Passed | None:
+        """The latest run of the same task by the same agent that passed under another prompt."""
+        others = [
+            each
+            for each in self._by_task.get(row.task or "", ())
+            if each.prompt != row.prompt and (each.format, each.agent) == (row.format, row.agent)
+        ]
+        if not others:
+            return None
+        other = others[-1]
+        named = other.variant or f"the prompt of {run_name(other)}"
+        return Passed(read.load(self._store, other.trace), named)
 
 
 def _test(request: SuggestRequest, edit: Edit | None, half: Half | None) -> EditTestRequest:

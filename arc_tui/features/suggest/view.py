@@ -226,7 +226,8 @@ def verdict_sentence(edit: SuggestedEdit) -> str:
 def _lacking(found: Score) -> str:
     """What else an edit lacks to be called a fix."""
     if found.tasks < FEWEST_TASKS:
-        return f"; only {format.count(found.tasks, 'task')} can be judged, it takes {FEWEST_TASKS}"
+        judged = f"only {format.count(found.tasks, 'task')}" if found.tasks else "no task"
+        return f"; {judged} can be judged, it takes {FEWEST_TASKS}"
     if not 2 * found.tasks_fixed > found.tasks:
         return f"; {found.tasks_fixed} of {found.tasks} tasks fixed"
     return ""
