@@ -54,13 +54,14 @@ def words_on(store: Store) -> Words:
 
 class Break(Struct, frozen=True, kw_only=True):
     """Where a run broke, and who says so. `trace` is the recording whose step it is; `failure` and
-    its sub-label are what the run is counted under."""
+    its sub-label are what the run is counted under. `span` is what a person tagged there."""
 
     trace: str
     step: int
     by: str
     failure: FailureClass | None
     sub: str | None = None
+    span: str | None = None
 
 
 class LeftOut(Struct, frozen=True, kw_only=True):
@@ -87,8 +88,14 @@ def break_of(
     tagged = [row for row in said if row.accepted]
     if tagged:
         row = min(tagged, key=lambda each: (each.failure is not failure, each.step))
-        by = f"tagged by {row.by}"
-        return Break(trace=row.recording, step=row.step, by=by, failure=failure, sub=sub)
+        return Break(
+            trace=row.recording,
+            step=row.step,
+            by=f"tagged by {row.by}",
+            failure=failure,
+            sub=sub,
+            span=row.span or None,
+        )
     found = diagnosis.findings if diagnosis else ()
     candidate = _candidate(diagnosis.candidates if diagnosis else (), found, failure)
     if candidate is not None:

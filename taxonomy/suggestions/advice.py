@@ -32,12 +32,14 @@ class Advice(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """A failure to advise on: the run, the step, what was found there, and the prompt's text."""
+    """A failure to advise on: the run, the step, what was found there, the prompt's text, and the
+    span that a person tagged."""
 
     case: RuleContext
     turn: Turn
     finding: Finding | None
     prompt: str
+    tagged: str | None = None
 
     @property
     def acts(self) -> Sequence[Act]:
@@ -51,8 +53,8 @@ class Failure(NamedTuple):
 
     @property
     def act(self) -> Act | None:
-        """The call that the finding is about, else the first one of the step."""
-        span = self.finding.span if self.finding is not None else None
+        """The call that is tagged or that the finding is about, else the first one of the step."""
+        span = self.tagged or (self.finding.span if self.finding is not None else None)
         own = (act for act in self.acts if act.span.id == span)
         return next(own, self.acts[0] if self.acts else None)
 

@@ -74,7 +74,7 @@ def suggest_edits(
     step = trace.steps[broke.step]
     prompt = prompt_of(step)
     label = broke.sub or (finding.sub if finding is not None else None)
-    about = Failure(case, case.reading.turns[broke.step], finding, prompt.text)
+    about = Failure(case, case.reading.turns[broke.step], finding, prompt.text, broke.span)
     made = advise(failure, label, about)
     if isinstance(made, str):
         return NoSuggestion(trace=trace.id, why=made)

@@ -3,8 +3,8 @@
 The runs of a task are alike, so a task is never in both halves. On the first half every edit is
 compared with control; their tests are corrected together (Holm). The best that holds is looked at
 once, at breaks and healthy steps that nothing was chosen by. It is called a fix where that single
-test holds and more than half of the tasks held back are fixed: a change of wording moves a model at
-some step of some task, and one task so moved is no fix.
+test holds and the failure is more than halved in most of the tasks held back: a change of wording
+moves a model at some step of some task, and one task so moved is no fix.
 
 The test of a half is exact and stratified by break: at one request the samples of both arms are
 alike if the edit does nothing, whichever runs and tasks were chosen, so the false alarms of the
@@ -66,21 +66,23 @@ class Score(Struct, frozen=True, kw_only=True):
     """What an edit came to on one half.
 
     `fixed` is the share of breaks, with what `by_chance` alone would give; `p` is of the failures
-    at all of them, `rarer`: there are fewer of them under the edit. `tasks_fixed` of the `tasks` of
-    which something can be said: most of their judged runs are fixed.
+    at all of them, `rarer`: there are fewer of them under the edit. `halved` of the `tasks` in
+    which control shows the failure: it is more than halved there. `left` is the share of the
+    edited samples that still show it, 1 where there is none.
     """
 
     fixed: Clustered
     by_chance: float
     p: float
     rarer: bool
-    tasks_fixed: int
+    left: float
+    halved: int
     tasks: int
 
     @property
     def is_fix(self) -> bool:
         """Would it be called a fix, were this the half that is looked at once?"""
-        most = 2 * self.tasks_fixed > self.tasks
+        most = 2 * self.halved > self.tasks
         return self.tasks >= FEWEST_TASKS and most and self.rarer and self.p <= ALPHA
 
 
@@ -89,25 +91,47 @@ def score(tried: Iterable[Tried]) -> Score:
     every = list(tried)
     judged = [(each.task, each.arms, ruling_of(each.arms)) for each in every]
     told = [(task, arms, ruling == "fixed") for task, arms, ruling in judged if ruling != "unknown"]
-    tables = [Table(arms[2], arms[3], arms[0], arms[1]) for _, arms in every if arms[1] and arms[3]]
-    by_task: dict[str, list[bool]] = {}
-    for task, _, fixed in told:
-        by_task.setdefault(task, []).append(fixed)
-    edited, edited_n = sum(t.hits for t in tables), sum(t.n for t in tables)
-    control, control_n = sum(t.other_hits for t in tables), sum(t.other_n for t in tables)
+    tables = [
+        (task, Table(arms[2], arms[3], arms[0], arms[1]))
+        for task, arms in every
+        if arms[1] and arms[3]
+    ]
+    by_task: dict[str, list[Table]] = {}
+    for task, table in tables:
+        by_task.setdefault(task, []).append(table)
+    known = [each for each in map(_total, by_task.values()) if each.other_hits]
+    whole = _total(table for _, table in tables)
     return Score(
         fixed=clustered((task, fixed) for task, _, fixed in told),
         by_chance=math.fsum(own_test(arms, ruling_of, "fixed").by_chance for _, arms, _ in told),
-        p=stratified(tables),
-        rarer=edited * control_n < control * edited_n,
-        tasks_fixed=sum(2 * sum(fixed) > len(fixed) for fixed in by_task.values()),
-        tasks=len(by_task),
+        p=stratified(table for _, table in tables),
+        rarer=_is_rarer(whole, 1),
+        left=whole.hits / whole.n if whole.n else 1.0,
+        halved=sum(_is_rarer(each, 2) for each in known),
+        tasks=len(known),
     )
+
+
+def _total(tables: Iterable[Table]) -> Table:
+    found = list(tables)
+    return Table(*(sum(each) for each in zip(*found, strict=True))) if found else Table(0, 0, 0, 0)
+
+
+def _is_rarer(table: Table, times: int) -> bool:
+    """Is the failure more than so many times as frequent in control?"""
+    return times * table.hits * table.other_n < table.other_hits * table.n
 
 
 def holding(scores: Sequence[Score]) -> list[int]:
     """The edits, by their places, that make the failure rarer on the half they are compared on,
-    tested together; the best first: more breaks fixed, then the earlier."""
+    tested together; the best first: more tasks halved, fewer failures left, the earlier."""
     held = holm({at: each.p for at, each in enumerate(scores)})
     found = [at for at, each in enumerate(scores) if at in held and each.rarer]
-    return sorted(found, key=lambda at: (-(scores[at].fixed.rate.value or 0.0), at))
+    return sorted(
+        found,
+        key=lambda at: (
+            -scores[at].halved / max(scores[at].tasks, 1),
+            scores[at].left,
+            at,
+        ),
+    )

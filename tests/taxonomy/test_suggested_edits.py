@@ -142,6 +142,19 @@ def test_two_tools_that_take_the_same_are_told_apart_where_they_are_described() 
     assert edits[0].because == "tagged by ann"
 
 
+def test_the_tagged_one_of_several_calls_is_meant() -> None:
+    calls = call("get_order", "ok", order_id="1039"), call("get_product", "ok", product="Lamp")
+    tools = (*TOOLS, tool("get_product", "Product features.", product="string"),
+             tool("check_stock", "Product stock.", product="string"))  # fmt: skip
+    made = trace([step(*calls), "Yes."], tools=tools)
+    act = made.steps[0].acts[1]
+    wrong = FailureClass.WRONG_TOOL
+    broke = Break(trace=made.id, step=0, by="tagged by ann", failure=wrong, span=act.id)
+    edits = suggest_edits(made, broke, ())
+    assert not isinstance(edits, NoSuggestion)
+    assert edits[0].targets == ("tool get_product", "tool check_stock")
+
+
 def test_which_of_three_tools_would_have_been_right_is_not_guessed() -> None:
     tools = tuple(tool(name, "A tool.", product="string") for name in ("get_a", "get_b", "get_c"))
     made = trace([step(call("get_a", "ok", product="Lamp")), "Yes."], tools=tools)

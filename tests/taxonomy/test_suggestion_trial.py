@@ -52,8 +52,15 @@ def test_most_tasks_must_be_fixed_however_small_the_p() -> None:
     """One task that the wording moved is no fix."""
     half = scored(("a", GONE), ("b", STAYS))
     assert (half.rarer, half.p <= ALPHA) == (True, True)
-    assert (half.tasks_fixed, half.tasks, half.is_fix) == (1, 2, False)
+    assert (half.halved, half.tasks, half.is_fix) == (1, 2, False)
     assert scored(("a", GONE), ("b", GONE), ("c", STAYS)).is_fix
+
+
+def test_a_failure_is_halved_in_a_task_by_all_of_its_runs() -> None:
+    assert scored(("a", GONE), ("a", STAYS)).halved == 0
+    assert scored(("a", GONE), ("a", (5, 5, 4, 5))).halved == 1
+    part = scored(("a", (5, 5, 2, 5)), ("b", (5, 5, 2, 5)), ("c", (5, 5, 2, 5)))
+    assert (part.fixed.hits, part.halved, part.is_fix) == (0, 3, True)
 
 
 def test_more_failures_are_no_fix() -> None:
@@ -65,6 +72,7 @@ def test_more_failures_are_no_fix() -> None:
 def test_breaks_that_control_does_not_show_say_nothing() -> None:
     silent = scored(("a", RARE), ("b", RARE))
     assert (silent.fixed.rate.n, silent.tasks, silent.by_chance, silent.is_fix) == (0, 0, 0, False)
+    assert not scored(("a", STAYS), ("b", RARE)).is_fix
     assert scored().p == 1.0
 
 
@@ -84,7 +92,7 @@ def test_edits_compared_together_pay_for_their_number() -> None:
     assert holding([alone, *[none] * 9]) == []
 
 
-def test_the_edit_that_fixes_more_goes_first_then_the_earlier() -> None:
+def test_the_edit_that_leaves_fewer_failures_goes_first_then_the_earlier() -> None:
     most = scored(("a", GONE), ("b", GONE))
     half = scored(("a", GONE), ("b", STAYS))
     assert holding([half, most, most]) == [1, 2, 0]

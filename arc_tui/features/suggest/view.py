@@ -228,8 +228,8 @@ def _lacking(found: Score) -> str:
     if found.tasks < FEWEST_TASKS:
         judged = f"only {format.count(found.tasks, 'task')}" if found.tasks else "no task"
         return f"; {judged} can be judged, it takes {FEWEST_TASKS}"
-    if not 2 * found.tasks_fixed > found.tasks:
-        return f"; {found.tasks_fixed} of {found.tasks} tasks fixed"
+    if not 2 * found.halved > found.tasks:
+        return f"; more than halved in {found.halved} of {found.tasks} tasks"
     return ""
 
 
@@ -304,7 +304,7 @@ def basis(view: SuggestView) -> tuple[str, ...]:
         "compared: every edit on one half of the tasks, the tests corrected together (Holm); held"
         " back: one look at the best of them, on tasks and healthy steps nothing was chosen by",
         "fix: fewer failures beyond chance on the half held back (exact test by break, .05), and"
-        f" more than half of its tasks fixed, at least {FEWEST_TASKS} of them",
+        f" more than halved in most of its tasks, which must be {FEWEST_TASKS} at least",
         "fixed, broke and expected by chance are those of arc try; intervals mind that runs of one"
         " task are alike",
     )
