@@ -59,6 +59,8 @@ ON_RUNS = {
     "bisect_steps_confirm": ("bisect", "steps", TOUR, "--confirm"),
     "try": ("try", V4, "--on", "variant:v5", "-k", "2", "--healthy-steps", "2"),
     "try_json": ("try", V4, "--on", "variant:v5", "-k", "2", "--healthy-steps", "2", "--json"),
+    "suggest": ("suggest", TOUR, "-k", "2", "--healthy-steps", "2"),
+    "suggest_json": ("suggest", TOUR, "-k", "2", "--healthy-steps", "2", "--edits", "1", "--json"),
     "probe": ("experiment", "probe", TOUR, "--probe", "constraint"),
     "probe_json": ("experiment", "probe", TOUR, "--probe", "constraint", "--json"),
     "inject": ("experiment", "inject-error", TOUR, "-k", "4"),

@@ -20,6 +20,7 @@ from replay.store.edits import find, listed
 from taxonomy.classes import FailureClass
 from taxonomy.judgements.schema import open_ledger
 from tests.arc_tui import try_case
+from tests.bench.suggest import PLANTED, of_demo
 from tests.messages_api import Body, MessagesApi, message, text
 from tests.replay.live_case import MODEL
 
@@ -288,3 +289,17 @@ def test_a_proposal_that_may_not_be_asked_for_is_said(db: Path, api: MessagesApi
     assert isinstance(result.exception, OfflineMiss)
     assert "suggested, not tested" in result.stdout
     assert api.asked == 0
+
+
+# --- planted in the demo's prompts
+
+
+@pytest.mark.slow
+def test_a_planted_regression_is_repaired_by_what_the_prompt_said_before() -> None:
+    """Conformance: over all tasks of the shop, on tasks that the edit was not chosen by."""
+    view = of_demo(*PLANTED["v5, the line about looking up is turned"])
+    assert view.fix is not None
+    assert view.fix.name == "suggested: what v8 says"
+    assert view.fix.looked is not None
+    assert view.fix.looked.edited.hits == 0
+    assert view.held_back_tasks >= 2

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import random
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from replay.statistics import ALPHA, fisher
 from taxonomy.suggestions.trial import Score, Tried, halves, holding, score
+from tests.bench.suggest import WITH, WITHOUT, Agent, is_called_fix
 
 GONE, STAYS, RARE = (5, 5, 0, 5), (5, 5, 5, 5), (0, 5, 0, 5)
 
@@ -97,3 +101,29 @@ def test_the_edit_that_leaves_fewer_failures_goes_first_then_the_earlier() -> No
     half = scored(("a", GONE), ("b", STAYS))
     assert holding([half, most, most]) == [1, 2, 0]
     assert holding([]) == []
+
+
+# --- simulated agents
+
+
+def share_called_fix(agent: Agent, tries: int) -> float:
+    chance = random.Random(agent.name)
+    return sum(is_called_fix(agent, chance) for _ in range(tries)) / tries
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("agent", WITHOUT, ids=lambda agent: agent.name)
+def test_where_no_edit_helps_one_is_rarely_called_a_fix(agent: Agent) -> None:
+    assert share_called_fix(agent, 200) <= ALPHA
+
+
+@pytest.mark.slow
+def test_an_edit_that_takes_the_failure_away_is_found_and_half_of_one_less_often() -> None:
+    power = {
+        (agent.tasks, agent.fixes, agent.left): share_called_fix(agent, 100)
+        for agent in WITH
+        if agent.tasks == 12
+    }
+    assert power[12, 1.0, 0.0] > 0.95
+    assert power[12, 1.0, 0.3] > 0.85
+    assert power[12, 0.5, 0.3] < power[12, 0.75, 0.3] < power[12, 1.0, 0.3]
