@@ -7,8 +7,8 @@ INTERRUPTED = 130
 MEANINGS = {
     "0": "answered, as expected; a list may be empty, a finished replay may diverge",
     "1": "the answer is no: search and diagnose found none, compare differs, bisect names no"
-    " culprit, try found no significant fix, a probe is inconclusive, doctor or verify failed,"
-    " db export or db import left something out; replay --exit-code: the edit diverges;"
+    " culprit, try or suggest found no significant fix, a probe is inconclusive, doctor or verify"
+    " failed, db export or db import left something out; replay --exit-code: the edit diverges;"
     " calibrate --check: not approved",
     "2": "usage, bad input, not answered (a response is not cached, or was declined), unfinished",
     "3": "a bug in arc: the traceback is on standard error",

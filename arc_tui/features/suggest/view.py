@@ -300,13 +300,18 @@ def basis(view: SuggestView) -> tuple[str, ...]:
     """By which rules that is said."""
     if not view.tested:
         return ()
+    counts = (
+        "fixed, broke and expected by chance are those of arc try; intervals mind that runs of one"
+        " task are alike"
+    )
+    if not view.held_back:
+        return (counts,)
     return (
         "compared: every edit on one half of the tasks, the tests corrected together (Holm); held"
         " back: one look at the best of them, on tasks and healthy steps nothing was chosen by",
         "fix: fewer failures beyond chance on the half held back (exact test by break, .05), and"
         f" more than halved in most of its tasks, which must be {FEWEST_TASKS} at least",
-        "fixed, broke and expected by chance are those of arc try; intervals mind that runs of one"
-        " task are alike",
+        counts,
     )
 
 
