@@ -10,17 +10,21 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from arc_tui import importing
 from arc_tui.experiments.models import ModelPool
 from arc_tui.features.edit_test.command import try_
 from arc_tui.features.suggest.command import suggest
 from arc_tui.features.suggest.run import estimate_cost, plan_suggestions
 from arc_tui.features.suggest.view import SuggestRequest, SuggestView, score_of
 from replay.errors import ArcError, BadEdit, ModelRefused, NotFound, OfflineMiss
+from replay.formats import arc
 from replay.store.edits import find, listed
+from replay.trace import Batch, Header, Outcome
 from taxonomy.classes import FailureClass
 from taxonomy.judgements.schema import open_ledger
 from tests.arc_tui import try_case
 from tests.bench.suggest import PLANTED, of_demo
+from tests.build import call, error, step, trace
 from tests.messages_api import Body, MessagesApi, message, text
 from tests.replay.live_case import MODEL
 
@@ -96,6 +100,25 @@ def test_edits_are_written_for_runs_of_the_first_half_alone(db: Path) -> None:
     assert {origin.trace for origin in plan.origins} <= set(plan.compared.traces)
     assert set(plan.compared.traces).isdisjoint(plan.held_back.traces)
     assert plan.compared.healthy.isdisjoint(plan.held_back.healthy)
+
+
+def test_runs_that_cannot_be_replayed_take_no_part_in_the_halves(db: Path, tmp_path: Path) -> None:
+    """They are named with the reason; the others are split without them."""
+    again = [step(call("get_order", error("not found"), order_id="1039"))] * 4
+    made = trace([*again, "I stop."], task="Where is order 1039?")
+    for number in range(3):
+        named, outcome = f"silent {number}", Outcome(status="failed")
+        head = Header(format="arc", source_id=named, task=named, outcome=outcome)
+        batch = Batch(header=head, spans=made.spans, last=True)
+        (tmp_path / f"{number}.jsonl").write_bytes(b"".join(arc.write([batch])))
+    with open_ledger(db) as store:
+        for _ in importing.import_paths(store, sorted(tmp_path.glob("*.jsonl"))):
+            pass
+    view = as_json(demo(db, "loop", "--json"))
+    assert (view["compared"], view["held_back"], view["runs"]) == (2, 2, 4)
+    (left,) = view["not_applicable"]
+    assert left["why"].startswith("tools were called, but tool definitions not recorded")
+    assert len(left["traces"]) == 3
 
 
 def test_the_score_that_decides_counts_as_arc_try_does(db: Path) -> None:

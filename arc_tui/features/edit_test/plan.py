@@ -54,14 +54,32 @@ def plan_edit_test(store: Store, request: EditTestRequest, models: ModelPool) ->
     return _Planning(store, request, models).plan()
 
 
-def list_breaks(
-    store: Store, request: EditTestRequest
-) -> tuple[list[tuple[RunRow, Break]], list[LeftOut]]:
-    """Where each run that is meant broke, whether it can be asked there or not; and the runs of
-    which nothing is tried."""
-    planning = _Planning(store, request, ModelPool(store))
-    found = list(planning.breaks(planning.rows()))
-    return found, planning.left_out
+class Breaks(NamedTuple):
+    """Where each run that is meant broke. `groups` are those that can be asked there, by trace,
+    with what their answers are alike in; `not_applicable` says why the others cannot be."""
+
+    found: Sequence[tuple[RunRow, Break]]
+    groups: dict[str, str]
+    left_out: Sequence[LeftOut]
+    not_applicable: Sequence[LeftOut]
+
+
+def list_breaks(store: Store, request: EditTestRequest, models: ModelPool) -> Breaks:
+    """The breaks of the runs that are meant. Asks nothing; raises NotFound where no run is."""
+    planning = _Planning(store, request, models)
+    rows = planning.rows()
+    if not rows:
+        raise NotFound("run that matches", request.query, hint=_LOOK)
+    found = list(planning.breaks(rows))
+    groups: dict[str, str] = {}
+    refused: list[LeftOut] = []
+    for row, broke in found:
+        asked = planning.ask_at(broke)
+        if isinstance(asked, LeftOut):
+            refused.append(LeftOut(trace=row.trace, why=asked.why))
+        else:
+            groups[row.trace] = row.task or asked
+    return Breaks(found, groups, planning.left_out, refused)
 
 
 def newest_prompt(store: Store, plan: EditTestPlan) -> str:
@@ -140,13 +158,13 @@ class _Planning:
 
     def _cases(self, rows: Iterable[RunRow]) -> Iterator[Case]:
         for row, broke in self.breaks(rows):
-            asks = self._asks(broke)
+            asks = self.ask_at(broke)
             if isinstance(asks, LeftOut):
                 self._not_applicable.append(asks)
             else:
                 yield Case(row=row, broke=broke, asks=asks)
 
-    def _asks(self, broke: Break) -> str | LeftOut:
+    def ask_at(self, broke: Break) -> str | LeftOut:
         """What is asked at a break, or why nothing can be."""
         try:
             spots, why = self._planned(broke.trace, lambda _: {broke.step})

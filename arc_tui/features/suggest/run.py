@@ -36,7 +36,7 @@ from arc_tui.views.runs import run_rows
 from replay import digests
 from replay.edit.changes import Edit, InjectConstraint
 from replay.edit.editor import diff_trace
-from replay.errors import ArcError, BadEdit, NotFound, OfflineMiss, Stopped
+from replay.errors import ArcError, BadEdit, OfflineMiss, Stopped
 from replay.locked.estimate import NO_CALLS, Estimate, estimate, price_of, total_estimate
 from replay.models.choose import DEMO, default_name
 from replay.store import answers, edits, read
@@ -56,8 +56,6 @@ from taxonomy.suggestions.edits import (
 )
 from taxonomy.suggestions.reflection import Broken, propose
 from taxonomy.suggestions.trial import Halves, halves, holding
-
-_LOOK = 'Try: arc ls, or arc failures; quote a class of two words: class:"wrong tool"'
 
 
 class Half(NamedTuple):
@@ -97,22 +95,26 @@ def plan_suggestions(store: Store, request: SuggestRequest, models: ModelPool) -
     Raises NotFound where no run is meant, BadEdit where none of them broke anywhere.
     """
     whole = _test(request, None, None)
-    found, left_out = list_breaks(store, whole)
+    found, groups, left_out, not_applicable = list_breaks(store, whole, models)
     if not found:
-        if not left_out:
-            raise NotFound("run that matches", request.query, hint=_LOOK)
         whys = Counter(left.why for left in left_out)
         raise BadEdit(f"no edit to suggest: {'; '.join(why for why, _ in whys.most_common(3))}")
     if request.reflect is not None:
         models.named(request.reflect)
-    asked, not_applicable = _replayable(store, whole, models)
-    tasks = {row.trace: asked.get(row.trace, row.task or row.trace) for row, _ in found}
-    split = halves(Counter(tasks.values()))
+    tasks = {row.trace: groups.get(row.trace, row.task or row.trace) for row, _ in found}
+    split = halves(Counter(tasks[trace] for trace in groups or tasks))
     sides: tuple[list[tuple[RunRow, Break]], list[tuple[RunRow, Break]]] = ([], [])
+    silent: list[tuple[RunRow, Break]] = []
     for row, broke in found:
-        sides[split.is_held_back(tasks[row.trace])].append((row, broke))
+        if (
+            groups and row.trace not in groups
+        ):  # an edit may be written for it, none is tested on it
+            if not split.is_held_back(tasks[row.trace]):
+                silent.append((row, broke))
+        else:
+            sides[split.is_held_back(tasks[row.trace])].append((row, broke))
     healthy = _healthy(store, split)
-    origins, without = _origins(store, sides[0], request.most)
+    origins, without = _origins(store, [*sides[0], *silent], request.most)
     return Plan(
         compared=_half(sides[0], tasks, healthy[0]),
         held_back=_half(sides[1], tasks, healthy[1]),
@@ -121,19 +123,6 @@ def plan_suggestions(store: Store, request: SuggestRequest, models: ModelPool) -
         left_out=tuple(left_out),
         not_applicable=tuple(not_applicable),
     )
-
-
-def _replayable(
-    store: Store, whole: EditTestRequest, models: ModelPool
-) -> tuple[dict[str, str], Sequence[LeftOut]]:
-    """What the answers of each run that can be replayed are alike in; the runs that cannot be."""
-    try:
-        plan = plan_edit_test(store, whole, models)
-    except BadEdit as none:
-        found, _ = list_breaks(store, whole)
-        why = none.message.rpartition(" runs: ")[2]
-        return {}, [LeftOut(trace=row.trace, why=why) for row, _ in found]
-    return {case.row.trace: case.group for case in plan.cases}, plan.not_applicable
 
 
 def _healthy(store: Store, split: Halves) -> tuple[frozenset[str], frozenset[str]]:
