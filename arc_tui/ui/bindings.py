@@ -107,7 +107,7 @@ MEANINGS: dict[str, Meaning] = {
     "M": Meaning("M", "at step"),
     "R": Meaning("R", "from here"),
     "U": Meaning("U", "judge"),
-    ";": Meaning("semicolon", "suggest edits", ";"),
+    "^e": Meaning("ctrl+e", "suggest edits"),
     "O": Meaning("O", "summary by"),
     '"': Meaning("quotation_mark", "fact", '"'),
     "delete": Meaning("delete", "remove stub"),

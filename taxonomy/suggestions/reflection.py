@@ -294,8 +294,8 @@ class _Adapter:
                 self.rejected.append(error.message)
         found: dict[str, StepResult] = {}
         try:
-            for trace, result in replay_all(lanes):
-                found[trace.id] = result
+            for lane, result in replay_all(lanes):
+                found[lane.trace.id] = result
                 self.ended = self.ended or result.ended
         except ArcError as error:
             self.trouble = error

@@ -144,7 +144,7 @@ async def test_a_server_is_asked_only_under_a_limit(db: Path, api: MessagesApi) 
 
 async def test_it_is_reached_from_a_run_by_its_key(db: Path) -> None:
     async with opened(db) as (pilot, _):
-        await press(pilot, "escape", "enter", "semicolon")
+        await press(pilot, "escape", "enter", "ctrl+e")
         screen = pilot.app.screen
         assert isinstance(screen, SuggestScreen)
         assert len(screen.request.traces or ()) == 1

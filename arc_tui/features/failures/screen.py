@@ -69,7 +69,7 @@ class FailuresScreen(ArcScreen):
              tooltip="Show only the runs of this bar in the list of runs"),
         bind("e", "try", id="failures.try", label="test an edit",
              tooltip="Test an edit on every run of this bar, and on healthy steps"),
-        bind(";", "suggest", id="failures.suggest", show=False,
+        bind("^e", "suggest", id="failures.suggest", show=False,
              tooltip="Suggest edits for the runs of this bar, and test them"),
         bind("U", "classify", id="failures.classify", show=False,
              tooltip="Let a judge suggest a class for every run of this bar"),

@@ -76,7 +76,7 @@ ASKS = [
          tooltip="Find the first step that contradicts its context, and test a fix there"),
     bind("P", "probes", id="trace.probes",
          tooltip="Tell two causes of the failure apart: change one thing and call the model"),
-    bind(";", "app.suggest", id="trace.suggest", show=False,
+    bind("^e", "app.suggest", id="trace.suggest", show=False,
          tooltip="Suggest edits for this run, and test them"),
     bind("U", "classify", id="trace.classify", show=False,
          tooltip="Let a judge suggest a class for this run"),
