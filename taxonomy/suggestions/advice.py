@@ -407,6 +407,11 @@ def _keep_to_it(about: Failure) -> Iterator[Advice]:
             f"Before each call of `{act.name}`, check it against this: “{stated}” If the call would"
             " break it, do not make it.",
         )
+    elif stated:
+        yield Advice(
+            "check the answer against what is required",
+            f"Before you give your answer, check it against this: “{stated}”",
+        )
 
 
 def _count_days(about: Failure) -> Iterator[Advice]:

@@ -13,6 +13,7 @@ from replay.store import read
 from replay.trace import Trace
 from taxonomy.classes import SUB_LABELS, FailureClass
 from taxonomy.edit_test import Break, break_of, words_on
+from taxonomy.findings import Evidence, Finding
 from taxonomy.judgements.diagnoses import diagnosis
 from taxonomy.judgements.schema import open_ledger
 from taxonomy.suggestions.advice import CLASSES, NO_EDIT, OTHERS
@@ -181,6 +182,18 @@ def test_a_loop_is_told_to_change_something() -> None:
     (only,) = suggested(made, FailureClass.LOOP)
     assert "If `get_order` fails, read what it returned, then change the arguments" in added(
         only, made
+    )
+
+
+def test_a_requirement_that_an_answer_does_not_meet_is_repeated_where_it_is_given() -> None:
+    made = failed("It is on its way.", system="You help. Always answer in JSON.")
+    told = Evidence(role="stated", text="Always answer in JSON.", place="system prompt")
+    other, sub = FailureClass.OTHER, "instruction broken"
+    found = Finding(failure=other, step=0, why="no JSON", rule="by hand", sub=sub, evidence=(told,))
+    edits = suggest_edits(made, Break(trace=made.id, step=0, by="rule", failure=other), [found])
+    assert not isinstance(edits, NoSuggestion)
+    assert added(edits[0], made) == (
+        "Before you give your answer, check it against this: “Always answer in JSON.”"
     )
 
 
