@@ -143,7 +143,7 @@ def suggest(
     if reflect is not None:
         require("arc suggest --reflect", "gepa", extra=EXTRA)
     with open_store(db) as store:
-        query, traces = _meant(store, what)
+        query, traces = _resolve(store, what)
         request = SuggestRequest(
             query=query,
             traces=traces,
@@ -181,7 +181,7 @@ def suggest(
     return _exit_code(view)
 
 
-def _meant(store: Store, what: str) -> tuple[str, tuple[str, ...] | None]:
+def _resolve(store: Store, what: str) -> tuple[str, tuple[str, ...] | None]:
     """The query, and the run where one is named. A class may be named as it is written."""
     if what.lower() in {each.value for each in FailureClass}:
         return f'class:"{what.lower()}"', None
