@@ -226,7 +226,7 @@ TEMPLATE = """\
 # An action, by its id, and its keys. `arc config keys` lists the ids.
 # A character or a name: "t", "?", "ctrl+k", "f6", "space", "comma"; separate several with commas.
 # trace.tag = "ctrl+k"
-# app.settings = "comma,f11"
+# app.settings = "comma,ctrl+l"
 
 [owners]
 # The owner of a failure: of a class, a class with its sub-label, or an attribution.

@@ -157,15 +157,15 @@ def rerun(bundle: Bundle) -> Verified:
     """
     with Store.open(":memory:") as store:
         trace, edit = _restored(store, bundle)
-        first = _verified(store, bundle, trace, edit, bundle.result)
+        first = _run_arm(store, bundle, trace, edit, bundle.result)
         others = [
-            _verified(store, bundle, trace, edits.save(store, arm.edit), arm.result)
+            _run_arm(store, bundle, trace, edits.save(store, arm.edit), arm.result)
             for arm in bundle.arms
         ]
     return structs.replace(first, others=tuple(others))
 
 
-def _verified(
+def _run_arm(
     store: Store, bundle: Bundle, trace: Trace, edit: Edit | None, kept: Result
 ) -> Verified:
     """One arm, run again."""

@@ -110,8 +110,8 @@ def gathered(
     Raises NotFound where its trace or its edit is not stored, BadBundle where an answer is not
     stored any more.
     """
-    masked = _masked(store, result)
-    further = tuple(_arm(store, _masked(store, each)) for each in arms)
+    masked = _mask(store, result)
+    further = tuple(_arm(store, _mask(store, each)) for each in arms)
     results = (masked, *(arm.result for arm in further))
     wanted = keys(*results)
     found: dict[str, Answer] = {}
@@ -135,7 +135,7 @@ def gathered(
 R = TypeVar("R", bound="Result")
 
 
-def _masked(store: Store, result: R) -> R:
+def _mask(store: Store, result: R) -> R:
     return msgspec.convert(store.redactor.value(to_builtins(result)), type(result))
 
 

@@ -64,12 +64,12 @@ def beside_one_control(arms: Sequence[Collection[StepResult]]) -> list[list[Step
         if row.step not in most or len(row.control) > len(most[row.step].control):
             most[row.step] = row
 
-    def shared(row: StepResult) -> StepResult:
+    def share(row: StepResult) -> StepResult:
         control = most[row.step].control
         edited = row.edited if row.touched or not row.edited else control
         return structs.replace(row, control=control, edited=edited)
 
-    return [[shared(row) for row in results] for results in arms]
+    return [[share(row) for row in results] for results in arms]
 
 
 def verdicts(

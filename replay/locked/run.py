@@ -297,7 +297,7 @@ def replay_all(lanes: Iterable[Lane], *, batch: bool = False) -> Generator[tuple
     try:
         while going := [*going, *islice(coming, None if batch else AT_ONCE - len(going))]:
             yield from _wave(going, batch=batch)
-            miss = miss or next((_named(lane) for lane in going if lane.miss is not None), None)
+            miss = miss or next((_name_lane(lane) for lane in going if lane.miss is not None), None)
             going = [lane for lane in going if not lane.over]
     except ModelRefused as refused:
         yield from ((lane, row) for lane in going for row in lane.end(refused))
@@ -317,7 +317,7 @@ def _wave(lanes: Sequence[Lane], *, batch: bool) -> Iterator[tuple[Lane, StepRes
         yield from ((lane, row) for row in lane.take(each, outcome))
 
 
-def _named(lane: Lane) -> OfflineMiss:
+def _name_lane(lane: Lane) -> OfflineMiss:
     assert lane.miss is not None
     said = ", ".join(filter(None, (lane.name, lane.miss.message)))
     return OfflineMiss(said, lane.miss.hint)

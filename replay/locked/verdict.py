@@ -147,7 +147,7 @@ def summary(
     rebased = any(row.rebased for row in replayed)
     diverges = _left(edited, tests) if rebased else _first_divergence(_edited(edited))
     broken = next((break_test(row) for row in edited if row.step == break_step), None)
-    held = held or _held(tests, broken)
+    held = held or _hold(tests, broken)
     effects = held.steps if samples > 1 else set()
     judge = Judge(
         tests, structs.replace(held, steps=effects), break_step, broken, diverges, samples <= 1
@@ -188,7 +188,7 @@ def summary(
     return structs.replace(facts, sentence=sentence(parts), parts=parts, basis=basis(parts))
 
 
-def _held(tests: Mapping[int, StepTest], broken: BreakTest | None) -> Held:
+def _hold(tests: Mapping[int, StepTest], broken: BreakTest | None) -> Held:
     """The tests of one arm."""
     return Held(
         steps=holm({step: test.p for step, test in tests.items()}),

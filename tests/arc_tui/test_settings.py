@@ -106,7 +106,7 @@ def test_the_file_that_is_made_says_nothing_and_shows_everything(tmp_path: Path)
         if not line.startswith("# ") or " = " in line
     )
     found = read_settings(written(tmp_path, said))
-    assert found.keymap == {"trace.tag": "ctrl+k", "app.settings": "comma,f11"}
+    assert found.keymap == {"trace.tag": "ctrl+k", "app.settings": "comma,ctrl+l"}
 
 
 def test_a_file_that_is_there_is_never_written_over(tmp_path: Path) -> None:

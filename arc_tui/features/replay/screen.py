@@ -265,7 +265,7 @@ class ReplayScreen(ExperimentScreen[ReplayState]):
             self.read(lambda store: edit_named(store, word), self._add_arm, group="edits")
         elif change.added is not None:
             self._add_arm(change.added)
-        elif edit is not None and (named := await self._named(edit)) is not None:
+        elif edit is not None and (named := await self._name_edit(edit)) is not None:
             self._add_arm(named)
             self._load(None, self.texts)
 
@@ -275,7 +275,7 @@ class ReplayScreen(ExperimentScreen[ReplayState]):
         except BadEdit as error:
             self.show_error(error)
 
-    async def _named(self, edit: Edit) -> Edit | None:
+    async def _name_edit(self, edit: Edit) -> Edit | None:
         """The edit under the name it has, or a person gives it; None where they leave."""
         if self._names.is_named(self.draft, edit):
             return edit
@@ -313,7 +313,7 @@ class ReplayScreen(ExperimentScreen[ReplayState]):
 
     async def _submit(self) -> None:
         draft, edit = self.draft, self._names.edit(self.draft, self.texts)
-        if edit is not None and (edit := await self._named(edit)) is None:
+        if edit is not None and (edit := await self._name_edit(edit)) is None:
             return
         arms = with_own_names([*([edit] if edit is not None else []), *self.request.others])
         first, *others = arms or (None,)
