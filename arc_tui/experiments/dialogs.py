@@ -15,7 +15,7 @@ from textual.getters import query_one
 from textual.screen import ModalScreen
 from textual.widgets import Checkbox, Input, Static
 
-from arc_tui.attachment import accept, attach_to, supplement, what_of, why_of
+from arc_tui.attachment import accept, attach_to, supplement, what_of
 from arc_tui.experiments.models import require_keys
 from arc_tui.experiments.request import (
     ReplayRequest,
@@ -115,6 +115,7 @@ WORDS = (
     "Not recorded. Without it, a replayed request differs from the recorded one."
     " Attachments are stored beside the trace; recorded data is never overwritten."
 )
+OFFERED = "Not recorded. What may be attached beside the trace, the best first:"
 NOTHING_GIVEN = "nothing to attach: enter a file name"
 INFER = "infer tools from calls"
 ALREADY = "nothing: already recorded"
@@ -153,10 +154,9 @@ class Tick(Checkbox):
 
 
 def _from(offer: Offer) -> str:
-    """Where an offer is from, beside what it is."""
-    if offer.source is None:
-        return why_of(offer)
-    return f"run {offer.source[:8]} · {why_of(offer)}"
+    """Where an offer is from, beside what it is, and that something speaks against it."""
+    source = "" if offer.source is None else f"run {offer.source[:8]}"
+    return " · ".join(filter(None, (source, "with doubts" if offer.against else "", offer.title)))
 
 
 class AttachBox(ModalScreen[Attachment | None]):
@@ -179,10 +179,9 @@ class AttachBox(ModalScreen[Attachment | None]):
         self._offers = offers
 
     def compose(self) -> ComposeResult:
-        with VerticalScroll(id="attach"):
-            yield Static(WORDS, markup=False)
+        with VerticalScroll(id="attach", can_focus=False):
+            yield Static(OFFERED if self._offers else WORDS, markup=False)
             if self._offers:
-                yield Static("offers, the best first", classes="missing", markup=False)
                 yield Choices([Option(str(at), _from(each), what_of(each))
                                for at, each in enumerate(self._offers)])  # fmt: skip
                 yield Static(id="why", markup=False)
@@ -191,14 +190,13 @@ class AttachBox(ModalScreen[Attachment | None]):
             yield Static("   ".join(self._keys()), id="keys", markup=False)
 
     def _keys(self) -> Iterator[str]:
-        take, leave = key_of(self, "", "enter"), key_of(self, "attach.leave")
-        if self._offers:
-            yield f"{key_of(self, 'ask.choose', 'enter')} accept offer"
+        take = key_of(self, "", "enter")
+        chooses = key_of(self, "ask.choose", "enter") if self._offers else take
         yield "tab next line"
         if NO_TOOLS in self._missing:
             yield "space toggle"
-        yield f"{take} accept" if not self._offers else f"{take} accept files"
-        yield f"{leave} cancel"
+        yield f"{take} accept" + (f"   {chooses} accept offer" if chooses != take else "")
+        yield f"{key_of(self, 'attach.leave')} cancel"
 
     def _lines(self) -> Iterator[Static | Input | Tick]:
         if NO_SYSTEM in self._missing:

@@ -202,8 +202,10 @@ class _Finder:
             structs.replace(min(same, key=_rank), runs=len({each.source for each in same}))
             for same in alike.values()
         ]
-        prompts = Counter(each.match for each in found if each.system_characters is not None)
-        return sorted((_one_of(each, prompts[each.match]) for each in found), key=_rank)
+        rivals = Counter(
+            each.match for each in found if each.system_characters is not None and not each.against
+        )
+        return sorted((_one_of(each, rivals[each.match]) for each in found), key=_rank)
 
     def _offer(self, case: _Case, held: _Held) -> Offer | None:
         """The part of a kit that a run lacks, None where nothing says that it is of its kind."""
@@ -412,12 +414,11 @@ def _rank(offer: Offer) -> tuple[Any, ...]:
     return bool(offer.against), *sureness, offer.source
 
 
-def _one_of(offer: Offer, prompts: int) -> Offer:
+def _one_of(offer: Offer, rivals: int) -> Offer:
     """With what speaks against a system prompt that is one of several found alike."""
-    if prompts < 2 or offer.system_characters is None:
+    if rivals < 2 or offer.system_characters is None or offer.against:
         return offer
-    words = f"one of {prompts} that are found alike and differ"
-    return structs.replace(offer, against=(*offer.against, words))
+    return structs.replace(offer, against=(f"one of {rivals} that are found alike and differ",))
 
 
 _HELD = """

@@ -106,9 +106,8 @@ class ReplayState(ExperimentState, frozen=True, eq=False, kw_only=True):
         trouble, missing = self.trouble, self.draft.missing
         if trouble is not None and missing and all(each in trouble.message for each in missing):
             record = self.draft.record
-            said.append(f"‹replay.attach› attach {self._best or 'what is missing'}")
-            if record is not None:
-                said.append(f"{record} logs it in the next run")
+            next_run = f"; {record} logs it in the next run" if record is not None else ""
+            said.append(f"‹replay.attach› attach {self._best or 'what is missing'}{next_run}")
             return tuple(said)
         if missing:
             said.append(f"{' and '.join(missing)}: ‹replay.attach› attach {self._best}".rstrip())
