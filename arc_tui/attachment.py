@@ -141,15 +141,14 @@ def what_of(offer: Offer) -> str:
 
 def why_of(offer: Offer) -> str:
     """The first evidence for an offer, and all that speaks against it."""
-    if offer.is_inferred:
-        return offer.evidence[0]
-    return "; ".join((offer.evidence[0], *(f"but {each}" for each in offer.against)))
+    doubts = () if offer.is_inferred else offer.against
+    return one_line("; ".join((offer.evidence[0], *(f"but {each}" for each in doubts))))
 
 
 def summary_of(offer: Offer) -> str:
     """What an offer attaches, and why."""
     if offer.is_inferred:
-        return f"{count(offer.tools or 0, 'tool')} {offer.evidence[0]}"
+        return f"{count(offer.tools or 0, 'tool')} {why_of(offer)}"
     return f"{what_of(offer)}: {why_of(offer)}"
 
 

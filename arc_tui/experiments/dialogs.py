@@ -156,7 +156,8 @@ class Tick(Checkbox):
 def _from(offer: Offer) -> str:
     """Where an offer is from, beside what it is, and that something speaks against it."""
     source = "" if offer.source is None else f"run {offer.source[:8]}"
-    return " · ".join(filter(None, (source, "with doubts" if offer.against else "", offer.title)))
+    parts = (source, "with doubts" if offer.against else "", format.one_line(offer.title))
+    return " · ".join(filter(None, parts))
 
 
 class AttachBox(ModalScreen[Attachment | None]):

@@ -75,11 +75,11 @@ Calls = Mapping[str, Called]
 
 
 class Inferred(NamedTuple):
-    """Tools that so many calls of so many runs show; `kin` says what these have in common."""
+    """Tools that so many calls of so many runs show; `basis` says what these have in common."""
 
     calls: Calls
     runs: int
-    kin: str
+    basis: str
 
     @property
     def times(self) -> int:
@@ -153,16 +153,16 @@ class Inference:
         run = self._keys[trace]
         own: dict[str, Calls] = {trace: calls_of(self._db, [trace]).get(trace, {})}
         prompts = [row for (row,) in self._db.execute(_PROMPTS, (run.row, SHORTEST_PROMPT))]
-        kin, found = "", {**own}
+        basis, found = "", {**own}
         if prompts:
-            kin = "with the same system prompt"
+            basis = "with the same system prompt"
             found = {**self._under(prompts), **own}
         elif run.agent is not None and run.version is not None:
-            kin = f"of {run.client}"
+            basis = f"of {run.client}"
             found = self._of_client(run.agent, run.version)
         count = len({self._keys[key].run for key, calls in found.items() if calls})
         among = trace in found and found[trace]
-        words = f"{several(count, 'run')} {kin}" if count > 1 or not among else "this run"
+        words = f"{several(count, 'run')} {basis}" if count > 1 or not among else "this run"
         return Inferred(_joined(found.values()), count, words)
 
     def _under(self, prompts: Collection[int]) -> dict[str, Calls]:

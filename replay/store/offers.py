@@ -62,7 +62,7 @@ _CHARACTERS_A_TOKEN = 8
 """More than any text has: what is longer than its tokens by that was not among them."""
 
 
-class Kit(NamedTuple):
+class RequestParts(NamedTuple):
     """A system prompt and tools that stood in one request: rows of `message` and `toolset`, or the
     digest of the supplement that holds them."""
 
@@ -86,7 +86,7 @@ class Offer(Struct, frozen=True, kw_only=True):
     runs: int
     evidence: tuple[str, ...]
     against: tuple[str, ...] = ()
-    kit: Kit = Kit(None, None)
+    parts: RequestParts = RequestParts(None, None)
     inference: Inferred | None = None
 
     @property
@@ -107,8 +107,8 @@ def fitting(store: Store, trace: str, source: str) -> Supplement | None:
     Who names the trace knows that it is alike: only the tools that are called decide."""
     with store.reading():
         finder = _Finder(store.db)
-        kit = finder.best_kit(trace, source, lacks(store, [trace]).get(trace))
-        return None if kit is None else _content(store.db, kit, source)
+        parts = finder.best_parts(trace, source, lacks(store, [trace]).get(trace))
+        return None if parts is None else _content(store.db, parts, source)
 
 
 def content(store: Store, offer: Offer) -> Supplement:
@@ -116,12 +116,12 @@ def content(store: Store, offer: Offer) -> Supplement:
     if offer.inference is not None:
         return inferred(offer.inference)
     assert offer.source is not None
-    return _content(store.db, offer.kit, offer.source)
+    return _content(store.db, offer.parts, offer.source)
 
 
 def inferred(found: Inferred) -> Supplement:
     """Tools that calls show, to be attached."""
-    return Supplement(name=f"calls of {found.kin}", tools=found.tools or None, sketched=True)
+    return Supplement(name=f"calls of {found.basis}", tools=found.tools or None, sketched=True)
 
 
 def contradictions(store: Store, trace: str, tools: Sequence[Tool]) -> tuple[int, tuple[str, ...]]:
@@ -141,16 +141,16 @@ class _Case(NamedTuple):
     run: Run
     called: Calls
     named: Set[str]
-    twins: Mapping[int, str]
+    others: Mapping[int, str]
     tokens: int | None
     fits: dict[int | str | None, Fit]
 
 
 class _Held(NamedTuple):
-    """A kit that a trace holds, in so many steps. `sketched`: its tools were inferred."""
+    """What a trace holds, in so many steps. `sketched`: its tools were inferred."""
 
     row: int
-    kit: Kit
+    parts: RequestParts
     sketched: bool
     steps: int
 
@@ -163,7 +163,7 @@ class _Finder:
         self._runs = {run.row: run for run in runs(db)}
         self._rows = {run.key: run.row for run in self._runs.values()}
         self._held = [
-            _Held(row, Kit(system, tools), bool(sketched), steps)
+            _Held(row, RequestParts(system, tools), bool(sketched), steps)
             for row, system, tools, sketched, steps in db.execute(_HELD)
         ]
         self._systems: dict[int, set[int]] = defaultdict(set)
@@ -176,7 +176,7 @@ class _Finder:
     def offers(self, lacking: Mapping[str, Lack]) -> dict[str, tuple[Offer, ...]]:
         """Those of every trace."""
         called, named = calls_of(self._db, lacking), named_tools(self._db, lacking)
-        twins, tokens = self._twins(lacking), first_tokens(self._db, lacking)
+        others, tokens = self._other_recordings(lacking), first_tokens(self._db, lacking)
         made = {}
         for key, lack in lacking.items():
             case = _Case(
@@ -184,7 +184,7 @@ class _Finder:
                 run=self._runs[self._rows[key]],
                 called=called.get(key, {}),
                 named=named.get(key, frozenset()),
-                twins=twins.get(key, {}),
+                others=others.get(key, {}),
                 tokens=tokens.get(key),
                 fits={},
             )
@@ -197,7 +197,7 @@ class _Finder:
         for held in self._held:
             offer = self._offer(case, held)
             if offer is not None:
-                alike[self._said(offer.kit)].append(offer)
+                alike[self._said(offer.parts)].append(offer)
         found = [
             structs.replace(min(same, key=_rank), runs=len({each.source for each in same}))
             for same in alike.values()
@@ -208,24 +208,24 @@ class _Finder:
         return sorted((_one_of(each, rivals[each.match]) for each in found), key=_rank)
 
     def _offer(self, case: _Case, held: _Held) -> Offer | None:
-        """The part of a kit that a run lacks, None where nothing says that it is of its kind."""
-        lack, kit, other = case.lack, held.kit, self._runs[held.row]
-        shape = None if kit.tools is None or held.sketched else self._set(kit.tools)[0]
+        """What another run holds of what a run lacks, None where nothing says that it is of its kind."""
+        lack, parts, other = case.lack, held.parts, self._runs[held.row]
+        shape = None if parts.tools is None or held.sketched else self._set(parts.tools)[0]
         if shape == {} and case.called:
             return None  # a request without tools
-        offered = Kit(
-            kit.system if lack.system else None, kit.tools if lack.tools and shape else None
+        offered = RequestParts(
+            parts.system if lack.system else None, parts.tools if lack.tools and shape else None
         )
         if offered == (None, None):
             return None
-        match = self._match(case, other, kit, shape or {})
+        match = self._match(case, other, parts, shape or {})
         if match is None:
             return None
         how, said = match
-        fit = case.fits.get(kit.tools)
+        fit = case.fits.get(parts.tools)
         if fit is None:
             fit = fit_of(case.called, case.named, shape) if shape else Fit()
-            case.fits[kit.tools] = fit
+            case.fits[parts.tools] = fit
         if not fit.is_possible:
             return None
         if _ORDER.index(how) >= _ORDER.index("agent") and not (case.called and shape):
@@ -240,16 +240,18 @@ class _Finder:
             runs=1,
             evidence=(said, *fit.evidence),
             against=against,
-            kit=offered,
+            parts=offered,
         )
 
-    def _match(self, case: _Case, other: Run, kit: Kit, shape: Shape) -> tuple[Match, str] | None:
+    def _match(
+        self, case: _Case, other: Run, parts: RequestParts, shape: Shape
+    ) -> tuple[Match, str] | None:
         """How surely another run is of the same agent, and by what."""
         run = case.run
-        if other.row in case.twins:
-            return "run", case.twins[other.row]
-        if not case.lack.system and kit.system is not None:
-            characters, said = self._text(kit.system)
+        if other.row in case.others:
+            return "run", case.others[other.row]
+        if not case.lack.system and parts.system is not None:
+            characters, said = self._text(parts.system)
             own = {self._text(each)[1] for each in self._systems[run.row]}
             if said in own and characters >= SHORTEST_PROMPT:
                 return "prompt", f"same system prompt, {characters} characters"
@@ -265,7 +267,7 @@ class _Finder:
             return "tools", "found by the tools it calls alone"
         return None
 
-    def _against(self, case: _Case, other: Run, how: Match, offered: Kit) -> Iterator[str]:
+    def _against(self, case: _Case, other: Run, how: Match, offered: RequestParts) -> Iterator[str]:
         """What tells two runs apart, as far as their kind of match leaves it open."""
         run, order = case.run, _ORDER.index(how)
         if how == "tools":
@@ -302,13 +304,13 @@ class _Finder:
                 tools=len(found.calls),
                 runs=found.runs,
                 evidence=(
-                    f"inferred from {several(found.times, 'call')} of {found.kin}",
+                    f"inferred from {several(found.times, 'call')} of {found.basis}",
                     "names of tools and arguments only, no descriptions",
                 ),
                 against=(f"not there, but named by its source: {few(untold)}",) if untold else (),
             )
 
-    def _twins(self, lacking: Collection[str]) -> dict[str, dict[int, str]]:
+    def _other_recordings(self, lacking: Collection[str]) -> dict[str, dict[int, str]]:
         """By trace the other recordings of its run."""
         found: dict[str, dict[int, str]] = defaultdict(dict)
         values = {"traces": listed(lacking), "least": _SAME_IDS, "length": _SHORTEST_ID}
@@ -325,15 +327,15 @@ class _Finder:
                     found[key][other] = "another recording of this run"
         return found
 
-    # --- what kits say
+    # --- what requests held
 
-    def best_kit(self, trace: str, source: str, lack: Lack | None) -> Kit | None:
-        """Of the kits of a trace that which has most tools a run calls, then most of what it
+    def best_parts(self, trace: str, source: str, lack: Lack | None) -> RequestParts | None:
+        """Of the requests of a trace that which has most tools a run calls, then most of what it
         lacks, then most steps."""
         called = calls_of(self._db, [trace]).get(trace, {})
 
         def rank(held: _Held) -> tuple[int, int, int]:
-            system, tools = held.kit
+            system, tools = held.parts
             shape = {} if tools is None else self._set(tools)[0]
             halves = (system is not None and (lack is None or lack.system)) + (
                 tools is not None and (lack is None or lack.tools)
@@ -341,12 +343,12 @@ class _Finder:
             return len(called.keys() & shape.keys()), halves, held.steps
 
         own = [held for held in self._held if held.row == self._rows.get(source)]
-        return max(own, key=rank).kit if own else None
+        return max(own, key=rank).parts if own else None
 
-    def _said(self, kit: Kit) -> tuple[str | None, str | None]:
-        """What two kits have in common that say the same."""
-        system = None if kit.system is None else self._text(kit.system)[1]
-        return system, None if kit.tools is None else self._set(kit.tools)[1]
+    def _said(self, parts: RequestParts) -> tuple[str | None, str | None]:
+        """What the parts of two requests have in common that say the same."""
+        system = None if parts.system is None else self._text(parts.system)[1]
+        return system, None if parts.tools is None else self._set(parts.tools)[1]
 
     def _text(self, system: int | str) -> tuple[int, str]:
         """How long a system prompt is, and what tells it from others."""
@@ -363,13 +365,13 @@ class _Finder:
         return self._sets[tools]
 
 
-def _content(db: sqlite3.Connection, kit: Kit, source: str) -> Supplement:
-    """What a kit says. Tools that were inferred where they were attached stay so."""
+def _content(db: sqlite3.Connection, parts: RequestParts, source: str) -> Supplement:
+    """What these parts say. Tools that were inferred where they were attached stay so."""
     made = Supplement(name=f"trace {source[:8]}")
-    if kit.system is not None:
-        made = structs.replace(made, system=_prompt(db, kit.system))
-    if kit.tools is not None:
-        body, sketched = _tools_row(db, kit.tools)
+    if parts.system is not None:
+        made = structs.replace(made, system=_prompt(db, parts.system))
+    if parts.tools is not None:
+        body, sketched = _tools_row(db, parts.tools)
         made = structs.replace(made, tools=_tools(body), sketched=sketched)
     return made
 

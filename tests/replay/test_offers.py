@@ -206,9 +206,9 @@ def test_tools_are_inferred_from_all_runs_with_the_prompt_or_the_client(store: S
     put(store, "stranger", parts=[step(call("ls", "a.py", path="."))], system=OTHER_SYSTEM)
     found = infer_tools(store, key)
     assert [tool.name for tool in found.tools] == ["get_order", "get_user", "refund_order"]
-    assert (found.times, found.runs, found.kin) == (3, 2, "2 runs with the same system prompt")
+    assert (found.times, found.runs, found.basis) == (3, 2, "2 runs with the same system prompt")
     alone = infer_tools(store, put(store, "alone"))
-    assert ([tool.name for tool in alone.tools], alone.kin) == (
+    assert ([tool.name for tool in alone.tools], alone.basis) == (
         ["get_order", "refund_order"], "this run",
     )  # fmt: skip
 

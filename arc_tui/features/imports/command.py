@@ -239,7 +239,12 @@ def _line(file: importing.FileReport) -> str:
 @click.option("--system", type=FILE, help="Attach the system prompt in this file.")
 @click.option("--tools", type=FILE, help="Attach the tools in this file, a JSON list.")
 @click.option("--from", "other", metavar="RUN", help="Copy them from another run.")
-@click.option("--infer-tools", "infer", is_flag=True, help="Infer the tools from their calls.")
+@click.option(
+    "--infer-tools",
+    "infer",
+    is_flag=True,
+    help="Infer the tools from calls.",
+)
 @click.option("--best", is_flag=True, help="Accept the best offer for each run.")
 @json_option
 @db_option
@@ -293,7 +298,9 @@ def print_offers(out: Console, query: str, found: Sequence[RunOffers]) -> None:
             run.title,
             ", ".join(run.lacks) or "nothing is missing",
             run.offers[0].what if run.offers else "",
-            "; ".join((run.offers[0].evidence[0], *run.offers[0].against)) if run.offers else "",
+            one_line("; ".join((run.offers[0].evidence[0], *run.offers[0].against)))
+            if run.offers
+            else "",
         )
         for run in found
     ]
