@@ -83,13 +83,13 @@ class Attached(Struct, frozen=True, kw_only=True):
 # --- what is offered
 
 
-def offered(store: Store, query: str) -> list[RunOffers]:
+def list_offers(store: Store, query: str) -> list[RunOffers]:
     """What each run that is named lacks, and the offers for it; of runs that lack nothing too."""
-    return [_run_offers(*each) for each in _offered(store, query)]
+    return [_run_offers(*each) for each in _find_offers(store, query)]
 
 
-def _offered(store: Store, query: str) -> list[tuple[RunRow, Lack | None, tuple[Offer, ...]]]:
-    rows = named(store, query)
+def _find_offers(store: Store, query: str) -> list[tuple[RunRow, Lack | None, tuple[Offer, ...]]]:
+    rows = runs_named(store, query)
     lacking = gaps.lacks(store, [row.trace for row in rows])
     offers = found.offers(store, list(lacking))
     return [(row, lacking.get(row.trace), offers.get(row.trace, ())) for row in rows]
@@ -194,7 +194,7 @@ def attach_best(store: Store, query: str, *, inferred: bool) -> Iterator[Attache
     One that something speaks against is left to a person; inferred tools are taken only where
     `inferred` is set and nothing else holds tools.
     """
-    for row, lack, offers in _offered(store, query):
+    for row, lack, offers in _find_offers(store, query):
         run = Attached(trace=row.trace, title=one_line(row.title or row.source_id), what=None)
         if lack is None:
             yield structs.replace(run, note="nothing is missing")
@@ -208,10 +208,10 @@ def attach_best(store: Store, query: str, *, inferred: bool) -> Iterator[Attache
                 done = True
                 yield structs.replace(run, what=what, source=offer.source, evidence=offer.evidence)
         if not done:
-            yield structs.replace(run, note=_left(lack, offers))
+            yield structs.replace(run, note=_why_none(lack, offers))
 
 
-def _left(lack: Lack, offers: Sequence[Offer]) -> str:
+def _why_none(lack: Lack, offers: Sequence[Offer]) -> str:
     """Why nothing was attached to a run."""
     if not offers:
         return f"no offers: {' and '.join(lack.reasons)}"
@@ -269,12 +269,13 @@ def attach_to(
     Tools of which a run calls others and none are not attached to it. Raises NotFound where `other`
     holds nothing, BadEdit where the tools fit no run that is named.
     """
-    rows = named(store, query)
+    rows = runs_named(store, query)
     source = None if other is None else trace_row(store, other).trace
     fits = {row.trace: _fit(store, row, given) for row in rows}
     if not any(fitting for fitting, _ in fits.values()):
+        more = f", and {count(len(rows) - 1, 'more run')}" if len(rows) > 1 else ""
         raise BadEdit(
-            "; ".join(dict.fromkeys(note for _, note in fits.values() if note)),
+            f"{fits[rows[0].trace][1]}{more}",
             f"Try: arc attach {rows[0].trace[:8]}, which lists what fits",
         )
     for row in rows:
@@ -284,11 +285,14 @@ def attach_to(
             made = _with(made, found.fitting(store, row.trace, source), other or source)
         made = _lacking(store, row.trace, made)
         if inferred and made.tools is None and _lacks(store, row.trace, NO_TOOLS):
-            made = _with(made, _inferred(store, row.trace), "")
+            made = _with(made, _infer(store, row.trace), "")
+        what = _put(store, row.trace, made)
+        if what is None and note is None and gaps.lacks(store, [row.trace]):
+            note = "nothing of what it lacks is given"
         yield Attached(
             trace=row.trace,
             title=one_line(row.title or row.source_id),
-            what=_put(store, row.trace, made),
+            what=what,
             source=source,
             note=note,
         )
@@ -307,8 +311,8 @@ def _with(made: Supplement, more: Supplement | None, name: str) -> Supplement:
     )
 
 
-def _inferred(store: Store, trace: str) -> Supplement:
-    return found.inferred(gaps.infer_tools(store, trace))
+def _infer(store: Store, trace: str) -> Supplement:
+    return found.to_supplement(gaps.infer_tools(store, trace))
 
 
 def _fit(store: Store, row: RunRow, given: Supplement) -> tuple[bool, str | None]:
@@ -361,7 +365,7 @@ def _lacks(store: Store, trace: str, reason: str) -> bool:
     return any(reason in (row.fidelity_reasons or "") for row in step_rows(store, trace))
 
 
-def named(store: Store, query: str) -> list[RunRow]:
+def runs_named(store: Store, query: str) -> list[RunRow]:
     """The run of that name, else all that a query matches."""
     try:
         wanted = trace_row(store, query).trace

@@ -112,7 +112,7 @@ def lacks(store: Store, traces: Collection[str]) -> dict[str, Lack]:
         " LEFT JOIN supplement u ON u.digest = b.supplement"
         " WHERE t.complete AND t.key IN (SELECT value FROM json_each(:traces))"
         "  AND m.fidelity_reasons IS NOT NULL GROUP BY t.id",
-        {"no_system": NO_SYSTEM, "no_tools": NO_TOOLS, "traces": listed(traces)},
+        {"no_system": NO_SYSTEM, "no_tools": NO_TOOLS, "traces": json_list(traces)},
     )
     made = {}
     for key, agent, format_, steps, has_system, has_tools, inferred, system, tools, silent in found:
@@ -146,7 +146,7 @@ class Inference:
         self._known = known
         self._keys = {run.key: run for run in known.values()}
         self._clients: dict[tuple[str, str], dict[str, Calls]] = {}
-        self._prompted: dict[int, dict[str, Calls]] | None = None
+        self._by_prompt: dict[int, dict[str, Calls]] | None = None
 
     def of(self, trace: str) -> Inferred:
         """The tools of a trace, which may call none itself."""
@@ -163,17 +163,17 @@ class Inference:
         count = len({self._keys[key].run for key, calls in found.items() if calls})
         among = trace in found and found[trace]
         words = f"{several(count, 'run')} {basis}" if count > 1 or not among else "this run"
-        return Inferred(_joined(found.values()), count, words)
+        return Inferred(_join_calls(found.values()), count, words)
 
     def _under(self, prompts: Collection[int]) -> dict[str, Calls]:
         """What is called, by trace, in steps that have one of these system prompts."""
-        if self._prompted is None:
-            self._prompted = _prompted(self._db)
+        if self._by_prompt is None:
+            self._by_prompt = _calls_by_prompt(self._db)
         found: dict[str, list[Calls]] = {}
         for prompt in prompts:
-            for key, calls in self._prompted.get(prompt, {}).items():
+            for key, calls in self._by_prompt.get(prompt, {}).items():
                 found.setdefault(key, []).append(calls)
-        return {key: _joined(each) for key, each in found.items()}
+        return {key: _join_calls(each) for key, each in found.items()}
 
     def _of_client(self, agent: str, version: str) -> dict[str, Calls]:
         place = (agent, version)
@@ -183,7 +183,7 @@ class Inference:
         return self._clients[place]
 
 
-def _joined(found: Iterable[Calls]) -> dict[str, Called]:
+def _join_calls(found: Iterable[Calls]) -> dict[str, Called]:
     every: dict[str, Called] = {}
     for calls in found:
         for name, (arguments, times) in calls.items():
@@ -192,7 +192,7 @@ def _joined(found: Iterable[Calls]) -> dict[str, Called]:
     return every
 
 
-def listed(keys: Collection[str]) -> str:
+def json_list(keys: Collection[str]) -> str:
     """For `json_each`."""
     return msgspec.json.encode(sorted(keys)).decode()
 
@@ -292,7 +292,7 @@ def runs(db: sqlite3.Connection) -> Iterator[Run]:
 def calls_of(db: sqlite3.Connection, traces: Collection[str]) -> dict[str, dict[str, Called]]:
     """What models of these traces call."""
     found: dict[str, dict[str, Called]] = {}
-    wanted = listed(traces)
+    wanted = json_list(traces)
     times = db.execute(
         "SELECT t.key, s.name, count(*) FROM trace t JOIN span s ON s.trace = t.id"
         f" JOIN tool_call c ON c.span = s.id WHERE t.id IN {_OF_TRACES}"
@@ -313,7 +313,7 @@ def calls_of(db: sqlite3.Connection, traces: Collection[str]) -> dict[str, dict[
     return found
 
 
-def _prompted(db: sqlite3.Connection) -> dict[int, dict[str, Calls]]:
+def _calls_by_prompt(db: sqlite3.Connection) -> dict[int, dict[str, Calls]]:
     """What is called by the system prompt of the step, and by trace."""
     found: dict[int, dict[str, dict[str, Called]]] = {}
     for system, key, name, times in db.execute(
@@ -334,7 +334,7 @@ def named_tools(db: sqlite3.Connection, traces: Collection[str]) -> dict[str, Se
         "SELECT t.key, json_extract(s.detail, '$.extra.tool_names') FROM trace t"
         f" JOIN span s ON s.trace = t.id WHERE t.id IN {_OF_TRACES} AND s.kind = 'agent'"
         " AND instr(s.detail, '\"tool_names\"') > 0",
-        (listed(traces),),
+        (json_list(traces),),
     )
     return {key: frozenset(msgspec.json.decode(names)) for key, names in found if names}
 
@@ -344,6 +344,6 @@ def first_tokens(db: sqlite3.Connection, traces: Collection[str]) -> dict[str, i
     found = db.execute(
         "SELECT t.key, m.input_tokens FROM trace t JOIN step s ON s.trace = t.id AND s.step = 0"
         f" JOIN model_call m ON m.span = s.ask WHERE t.id IN {_OF_TRACES} AND m.input_tokens > 0",
-        (listed(traces),),
+        (json_list(traces),),
     )
     return dict(found)

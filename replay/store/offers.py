@@ -33,8 +33,8 @@ from replay.store.gaps import (
     few,
     first_tokens,
     fit_of,
+    json_list,
     lacks,
-    listed,
     named_tools,
     runs,
     several,
@@ -114,12 +114,12 @@ def fitting(store: Store, trace: str, source: str) -> Supplement | None:
 def content(store: Store, offer: Offer) -> Supplement:
     """What an offer attaches."""
     if offer.inference is not None:
-        return inferred(offer.inference)
+        return to_supplement(offer.inference)
     assert offer.source is not None
     return _content(store.db, offer.parts, offer.source)
 
 
-def inferred(found: Inferred) -> Supplement:
+def to_supplement(found: Inferred) -> Supplement:
     """Tools that calls show, to be attached."""
     return Supplement(name=f"calls of {found.basis}", tools=found.tools or None, sketched=True)
 
@@ -197,7 +197,7 @@ class _Finder:
         for held in self._held:
             offer = self._offer(case, held)
             if offer is not None:
-                alike[self._said(offer.parts)].append(offer)
+                alike[self._identity(offer.parts)].append(offer)
         found = [
             structs.replace(min(same, key=_rank), runs=len({each.source for each in same}))
             for same in alike.values()
@@ -208,7 +208,7 @@ class _Finder:
         return sorted((_one_of(each, rivals[each.match]) for each in found), key=_rank)
 
     def _offer(self, case: _Case, held: _Held) -> Offer | None:
-        """What another run holds of what a run lacks, None where nothing says that it is of its kind."""
+        """What another run holds of what one lacks, None where nothing says that it is alike."""
         lack, parts, other = case.lack, held.parts, self._runs[held.row]
         shape = None if parts.tools is None or held.sketched else self._set(parts.tools)[0]
         if shape == {} and case.called:
@@ -313,7 +313,7 @@ class _Finder:
     def _other_recordings(self, lacking: Collection[str]) -> dict[str, dict[int, str]]:
         """By trace the other recordings of its run."""
         found: dict[str, dict[int, str]] = defaultdict(dict)
-        values = {"traces": listed(lacking), "least": _SAME_IDS, "length": _SHORTEST_ID}
+        values = {"traces": json_list(lacking), "least": _SAME_IDS, "length": _SHORTEST_ID}
         for query, what in ((_SAME_CALLS, "tool calls"), (_SAME_RESPONSES, "responses")):
             for key, row, same in self._db.execute(query, values):
                 found[key][row] = f"another recording of this run: {same} {what} have the same ids"
@@ -345,7 +345,7 @@ class _Finder:
         own = [held for held in self._held if held.row == self._rows.get(source)]
         return max(own, key=rank).parts if own else None
 
-    def _said(self, parts: RequestParts) -> tuple[str | None, str | None]:
+    def _identity(self, parts: RequestParts) -> tuple[str | None, str | None]:
         """What the parts of two requests have in common that say the same."""
         system = None if parts.system is None else self._text(parts.system)[1]
         return system, None if parts.tools is None else self._set(parts.tools)[1]

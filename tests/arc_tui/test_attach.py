@@ -159,6 +159,16 @@ def test_tools_that_lack_one_that_is_called_are_attached_and_that_is_said(
     assert (code, "1 tool · but not there, but called: refund_order" in out) == (0, True)
 
 
+def test_what_a_run_has_is_no_help_where_it_lacks_the_other_half(
+    db: Path, runs: tuple[str, str, str]
+) -> None:
+    with open_ledger(db) as store:
+        half = put(store, "half", system=SYSTEM, format="chat", title="Half")
+        prompt = put(store, "prompt", system=SYSTEM, format="chat", title="Prompt only")
+    code, out, _ = attached(db, half, "--from", prompt)
+    assert (code, out) == (1, f"{half[:8]}  Half: nothing of what it lacks is given\n")
+
+
 def test_a_refusal_names_the_best_offer_and_how_to_record_the_next_run(
     db: Path, runs: tuple[str, str, str], tmp_path: Path
 ) -> None:

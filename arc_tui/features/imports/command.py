@@ -273,7 +273,7 @@ def attach(
         raise click.UsageError("--best chooses itself; leave out --system, --tools and --from")
     with open_store(db) as store:
         if not (given or infer or best):
-            found = attachment.offered(store, trace)
+            found = attachment.list_offers(store, trace)
             print_json(found) if as_json else print_offers(console(), trace, found)
             return 0
         if best:
