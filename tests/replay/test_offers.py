@@ -215,22 +215,20 @@ def test_tools_are_inferred_from_all_runs_with_the_prompt_or_the_client(store: S
 
 @pytest.mark.slow
 def test_a_thousand_runs_are_walked_in_seconds(store: Store) -> None:
-    with store.writing():
-        pass
     for number in range(500):
         put(store, f"bare {number}", ids=f"b{number}", **VERSION)
         put(store, f"whole {number}", system=SYSTEM, tools=TOOLS, ids=f"w{number}", agent="shop")
     put(store, "the one", system=SYSTEM, tools=TOOLS, **VERSION)
     keys = [key for (key,) in store.db.execute("SELECT key FROM trace")]
-    began_s = time.perf_counter()
+    began_s = time.process_time()
     found = offers(store, keys)
-    every_s = time.perf_counter() - began_s
+    every_s = time.process_time() - began_s
     assert {each[0].match for each in found.values()} == {"client"}
     assert len(found) == 500
     one = next(iter(found))
-    began_s = time.perf_counter()
+    began_s = time.process_time()
     offers(store, [one])
-    one_s = time.perf_counter() - began_s
+    one_s = time.process_time() - began_s
     print(f"offers: {len(keys)} runs, all {every_s:.2f} s, one {one_s:.3f} s")
     assert every_s < 10
     assert one_s < 1
