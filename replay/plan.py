@@ -85,18 +85,30 @@ def _out_of_reach(unmet: str, planned: Collection[Plan]) -> BadEdit:
     return BadEdit(f"Cannot replay: no replayable step {unmet}")
 
 
-def cannot_replay(reasons: Collection[str]) -> BadEdit | None:
+class NotRecorded(BadEdit):
+    """Nothing can be asked: the source did not record what `lacks` says."""
+
+    def __init__(self, lacks: Collection[str], hint: str) -> None:
+        super().__init__(f"Cannot replay: {', '.join(lacks)}", hint)
+        self.lacks = tuple(lacks)
+
+
+def cannot_replay(
+    reasons: Collection[str],
+    *,
+    attach: str | None = None,
+    record: str | None = "arc record -- COMMAND",
+) -> NotRecorded | None:
     """What to raise where nothing can be asked, by the reasons of the fidelity of the steps: what
-    the source did not record and the two ways to get it. None where it recorded both."""
+    the source did not record and the two ways to get it, as far as they are known: a command that
+    attaches it, one that records the next run whole. None where it recorded both."""
     options = {NO_SYSTEM: " --system FILE", NO_TOOLS: " --tools FILE"}
     lacks = [reason for reason in options if reason in reasons]
     if not lacks:
         return None
-    attached = "".join(options[each] for each in lacks)
-    return BadEdit(
-        f"Cannot replay: {', '.join(lacks)}",
-        f"Try: arc attach TRACE{attached}, for this run; arc record -- COMMAND, for the next one",
-    )
+    attach = attach or f"arc attach TRACE{''.join(options[each] for each in lacks)}"
+    for_next = f"; {record}, for the next one" if record is not None else ""
+    return NotRecorded(lacks, f"Try: {attach}, for this run{for_next}")
 
 
 def _thread(trace: Trace, edit: Edit | None) -> str | None:

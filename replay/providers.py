@@ -53,6 +53,32 @@ PROVIDERS = {each.name: each for each in (ANTHROPIC, OPENAI, RESPONSES, BEDROCK,
 _OPENAIS = re.compile(r"(?:gpt-(?!oss)|chatgpt-|o\d(?:$|-)|codex-|computer-use-)")
 _REASONING = re.compile(r"(?:o\d(?:$|-)|gpt-(?:[5-9]|\d\d)(?!.*chat)|codex-)")
 
+_FAMILIES: dict[str, str] = {
+    "Claude": r"claude",
+    "GPT": r"gpt|chatgpt|davinci|codex|o[1-9](?=$|-)",
+    "Gemini": r"gemini|gemma|palm",
+    "Llama": r"(?:meta-)?llama|codellama",
+    "Mistral": r"mistral|mixtral|codestral|devstral|magistral|ministral",
+    "Qwen": r"qwen|qwq",
+    "DeepSeek": r"deepseek",
+    "Grok": r"grok",
+    "Command": r"command",
+    "Kimi": r"kimi|moonshot",
+    "GLM": r"glm|chatglm",
+    "Nova": r"nova",
+    "Phi": r"phi(?=[-\d])",
+}
+_PATTERNS = {name: re.compile(pattern) for name, pattern in _FAMILIES.items()}
+
+
+def family(model: str) -> str | None:
+    """The family a model's name belongs to, None where the name does not tell."""
+    for part in re.split(r"[/:.]", model.lower()):
+        for name, pattern in _PATTERNS.items():
+            if pattern.match(part):
+                return name
+    return None
+
 
 def split_name(model: str) -> tuple[Provider | None, str]:
     """The provider that a name begins with, None where it begins with none, and the rest."""

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from msgspec import Struct, structs
 from rich.text import Text
 from textual.app import App, ComposeResult
-from textual.containers import Vertical
+from textual.containers import Vertical, VerticalScroll
 from textual.getters import query_one
 from textual.screen import ModalScreen
 from textual.widgets import Checkbox, Input, Static
 
+from arc_tui.attachment import accept, attach_to, supplement, what_of
 from arc_tui.experiments.models import require_keys
 from arc_tui.experiments.request import (
     ReplayRequest,
@@ -23,7 +24,6 @@ from arc_tui.experiments.request import (
     levels_words,
     limits_of,
 )
-from arc_tui.importing import attach_to, supplement
 from arc_tui.ui import format
 from arc_tui.ui.bindings import bind
 from arc_tui.ui.dialogs import Choices, Option, ask_until_read
@@ -34,6 +34,8 @@ from replay.errors import BadEdit
 from replay.locked.row import Schedule
 from replay.store.edits import KeptEdit
 from replay.store.handle import Store
+from replay.store.offers import Offer
+from replay.store.rows import trace_row
 from replay.trace import NO_SYSTEM, NO_TOOLS
 
 T = TypeVar("T")
@@ -113,16 +115,20 @@ WORDS = (
     "Not recorded. Without it, a replayed request differs from the recorded one."
     " Attachments are stored beside the trace; recorded data is never overwritten."
 )
+OFFERED = "Not recorded. What may be attached beside the trace, the best first:"
 NOTHING_GIVEN = "nothing to attach: enter a file name"
 INFER = "infer tools from calls"
+ALREADY = "nothing: already recorded"
 
 
 class Attachment(Struct, frozen=True, kw_only=True):
-    """Files to attach; `inferred` derives the tools from the recorded calls."""
+    """Files to attach, or the offer that is accepted; `inferred` derives the tools from the
+    recorded calls."""
 
     system: Path | None = None
     tools: Path | None = None
     inferred: bool = False
+    offer: Offer | None = None
 
     @property
     def any(self) -> bool:
@@ -147,8 +153,15 @@ class Tick(Checkbox):
         super().watch_value()
 
 
+def _from(offer: Offer) -> str:
+    """Where an offer is from, beside what it is, and that something speaks against it."""
+    source = "" if offer.source is None else f"run {offer.source[:8]}"
+    parts = (source, "with doubts" if offer.against else "", format.one_line(offer.title))
+    return " · ".join(filter(None, parts))
+
+
 class AttachBox(ModalScreen[Attachment | None]):
-    """One line a thing that is missing; None where it is left."""
+    """The offers, then a line a thing that is missing; None where it is left."""
 
     CSS_PATH = "../ui/dialogs.tcss"
     HELP = "attach"
@@ -159,20 +172,32 @@ class AttachBox(ModalScreen[Attachment | None]):
     ]  # fmt: skip
 
     trouble = query_one("#trouble", Static)
+    why = query_one("#why", Static)
 
-    def __init__(self, missing: tuple[str, ...]) -> None:
+    def __init__(self, missing: tuple[str, ...], offers: Sequence[Offer] = ()) -> None:
         super().__init__()
         self._missing = missing
+        self._offers = offers
 
     def compose(self) -> ComposeResult:
-        with Vertical(id="attach"):
-            yield Static(WORDS, markup=False)
+        with VerticalScroll(id="attach", can_focus=False):
+            yield Static(OFFERED if self._offers else WORDS, markup=False)
+            if self._offers:
+                yield Choices([Option(str(at), _from(each), what_of(each))
+                               for at, each in enumerate(self._offers)])  # fmt: skip
+                yield Static(id="why", markup=False)
             yield from self._lines()
             yield Static(id="trouble", markup=False)
-            take, leave = key_of(self, "", "enter"), key_of(self, "attach.leave")
-            box = "space toggle   " if NO_TOOLS in self._missing else ""
-            keys = f"tab next line   {box}{take} accept   {leave} cancel"
-            yield Static(keys, id="keys", markup=False)
+            yield Static("   ".join(self._keys()), id="keys", markup=False)
+
+    def _keys(self) -> Iterator[str]:
+        take = key_of(self, "", "enter")
+        chooses = key_of(self, "ask.choose", "enter") if self._offers else take
+        yield "tab next line"
+        if NO_TOOLS in self._missing:
+            yield "space toggle"
+        yield f"{take} accept" + (f"   {chooses} accept offer" if chooses != take else "")
+        yield f"{key_of(self, 'attach.leave')} cancel"
 
     def _lines(self) -> Iterator[Static | Input | Tick]:
         if NO_SYSTEM in self._missing:
@@ -183,8 +208,22 @@ class AttachBox(ModalScreen[Attachment | None]):
             yield Input(placeholder="JSON file with the tools", id="tools", compact=True)
             yield Tick(INFER, id="infer", compact=True)
 
+    def on_row_list_moved(self, event: Choices.Moved) -> None:
+        """Show why the offer under the cursor fits, and what speaks against it."""
+        event.stop()
+        offer = self._offers[event.rows.cursor]
+        lines = (*offer.evidence, *(f"but {each}" for each in offer.against))
+        self.why.update(Text("\n".join(map(format.one_line, lines))))
+
+    def on_choices_chosen(self, event: Choices.Chosen) -> None:
+        event.stop()
+        self.dismiss(Attachment(offer=self._offers[int(event.answer)]))
+
     def on_mount(self) -> None:
         self.query_one("#attach").border_title = "Attach prompt or tools"
+        for choices in self.query(Choices):
+            choices.focus()
+            choices.post_message(Choices.Moved(choices))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
@@ -218,12 +257,17 @@ class AttachBox(ModalScreen[Attachment | None]):
 
 def attach(store: Store, trace: str, given: Attachment) -> str:
     """Put it beside the trace; what the trace has now. Raises BadEdit and BadTrace."""
+    if given.offer is not None:
+        return accept(store, trace_row(store, trace).trace, given.offer) or ALREADY
     try:
-        made = supplement(store, given.system, given.tools, None)
+        made = supplement(given.system, given.tools)
     except OSError as error:
         raise BadEdit(f"cannot read {error.filename}: {error.strerror}") from error
-    attached = [what for _, what in attach_to(store, trace, made, given.inferred) if what]
-    return ", ".join(attached) or "nothing: already recorded"
+    done = attach_to(store, trace, made, inferred=given.inferred)
+    said = [
+        f"{each.what} (but {each.note})" if each.note else each.what for each in done if each.what
+    ]
+    return ", ".join(said) or ALREADY
 
 
 async def allowed(app: App[None], price: str, models: Collection[str] = ()) -> Limits | None:

@@ -7,6 +7,7 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
+from arc_tui.attachment import offers_for, record_command
 from arc_tui.experiments.locked_view import ReplayRow
 from arc_tui.ui import format
 from arc_tui.ui.diff import DiffLine, diff_block, diff_lines
@@ -31,6 +32,7 @@ from replay.errors import ArcError, BadEdit
 from replay.models.choose import default_name
 from replay.store import edits, read
 from replay.store.handle import Store
+from replay.store.offers import Offer
 from replay.store.rows import step_rows, trace_row
 from replay.trace import NO_SYSTEM, NO_TOOLS, Request, Step, ToolCall, Trace
 from taxonomy.query.failures import break_and_notice
@@ -44,7 +46,8 @@ class Draft(Struct, frozen=True, eq=False, kw_only=True):
     step 0. `missing` says what was not recorded and can be attached. `rows` are the steps as
     recorded; `model` answered them, None where that is not known. `names` are those of the edits
     that are kept, by digest. `notice` is what speaks against a prompt edit. `source` is the trace
-    itself, None before it is read.
+    itself, None before it is read. `offers` are what may be attached, the best first; `record` is
+    the command that records the next run whole, None where there is none.
     """
 
     trace: str
@@ -60,6 +63,8 @@ class Draft(Struct, frozen=True, eq=False, kw_only=True):
     source: Trace | None = None
     edit: Edit | None = None
     also: tuple[Change, ...] = ()
+    offers: tuple[Offer, ...] = ()
+    record: str | None = None
 
     @property
     def free_name(self) -> str:
@@ -109,6 +114,8 @@ def build_draft(store: Store, name: str, at: int, edit: Edit | None = None) -> D
         source=trace,
         edit=edit,
         also=also(edit.changes if edit is not None else (), found),
+        offers=offers_for(store, trace.id) if missing else (),
+        record=record_command(trace.header.agent, trace.header.format),
     )
 
 

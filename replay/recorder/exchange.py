@@ -54,7 +54,7 @@ class RecordedExchange(Struct, frozen=True, kw_only=True, eq=False):
 
     `request` is None where it could not be kept; `answer` likewise, and where nothing came, which
     `note` tells apart. `status` is None where no answer began. `broken` says how it ended before
-    its end.
+    its end. `client` is what the client calls itself.
     """
 
     api: Api
@@ -69,15 +69,22 @@ class RecordedExchange(Struct, frozen=True, kw_only=True, eq=False):
     request_id: str | None = None
     broken: str | None = None
     note: str | None = None
+    client: str | None = None
 
 
 class ExchangeCapture:
     """Listens to one exchange. Its methods are called as things happen; `end` once, at the end."""
 
     def __init__(
-        self, api: Api, path: str, packed: str = "", clock: Callable[[], int] = time_ns
+        self,
+        api: Api,
+        path: str,
+        packed: str = "",
+        clock: Callable[[], int] = time_ns,
+        client: str | None = None,
     ) -> None:
         self._api: Api = api
+        self._client = client
         self._path = path.partition("?")[0]
         self._clock = clock
         self._start_ns = self._last_ns = clock()
@@ -130,6 +137,7 @@ class ExchangeCapture:
         answer, note = self._answer.read()
         return RecordedExchange(
             api=self._api,
+            client=self._client,
             path=self._path,
             start_ns=self._start_ns,
             end_ns=self._clock() if broken else self._last_ns,

@@ -7,6 +7,7 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -85,7 +86,13 @@ class RecordingSession:
         if api is None or self._over:
             return None
         hearing = Hearing(
-            ExchangeCapture(api, path, headers.get("content-encoding", "")), self._take
+            ExchangeCapture(
+                api,
+                path,
+                headers.get("content-encoding", ""),
+                client=headers.get("user-agent"),
+            ),
+            self._take,
         )
         self._open.add(hearing)
         return hearing
@@ -228,6 +235,25 @@ NAME = "recorded"
 """The format of traces that were recorded and never were a file of another tool's."""
 
 
+_CLIENTS = {
+    "claude-cli": "claude-code",
+    "codex_cli_rs": "codex",
+    "codex_exec": "codex",
+    "codex-tui": "codex",
+    "qwencode": "qwen-code",
+}
+"""What agents call themselves in a request, and in the sessions they keep."""
+
+_CLIENT = re.compile(r"([\w.-]+)/(\d[\w.+-]*)")
+
+
+def client_of(said: str | None) -> tuple[str, str] | None:
+    """The agent and its version that a client says it is, None where it is none that is known."""
+    found = _CLIENT.match(said or "")
+    agent = _CLIENTS.get(found[1].lower()) if found is not None else None
+    return None if found is None or agent is None else (agent, found[2])
+
+
 class About(Struct, frozen=True, kw_only=True):
     """What the one who records says of the runs."""
 
@@ -248,6 +274,7 @@ class Log:
         self._calls = Calls()
         self._links = Links()
         self._made: dict[int, Made] = {}
+        self._clients: dict[int, tuple[str, str]] = {}
         self._changed: set[int] = set()
         self.unread = 0
         """Calls whose request is none that can be read."""
@@ -273,6 +300,9 @@ class Log:
         if call is None:
             return False
         self._made[number] = made
+        client = client_of(heard.client)
+        if client is not None:
+            self._clients[number] = client
         self._changed.add(call.index)
         return True
 
@@ -295,6 +325,8 @@ class Log:
         spans, about = told.spans(), self.about
         start_ns, end_ns = told.times
         session = run.session if run.session != self._own else None
+        clients = (self._clients.get(call.number) for call in run.calls)
+        agent, version = next(filter(None, clients), (None, None))
         header = Header(
             format=NAME,
             source_id=run.source_id,
@@ -303,8 +335,9 @@ class Log:
             task=about.task,
             trial=about.trial,
             variant=about.variant,
+            agent=agent,
             outcome=about.outcome,
-            labels=about.labels | known(session=session),
+            labels=about.labels | known(session=session, version=version),
             start_ns=start_ns,
             end_ns=end_ns,
         )

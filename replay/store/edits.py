@@ -25,8 +25,6 @@ from replay.trace import (
     Message,
     ModelCall,
     Tool,
-    ToolCall,
-    Trace,
 )
 
 _SHORT = 8
@@ -253,16 +251,3 @@ def supplied(call: ModelCall, added: Supplement) -> ModelCall:
     level = Level.PARTIAL if reasons else Level.SUPPLIED
     fidelity = Fidelity(level=level, reasons=(*reasons, f"supplied by {added.name}"))
     return structs.replace(call, request=request, fidelity=fidelity)
-
-
-def sketch(trace: Trace) -> tuple[Tool, ...]:
-    """Tools as far as the calls of a trace show them: names and the keys of their arguments."""
-    keys: dict[str, dict[str, None]] = {}
-    for span in trace.spans:
-        if isinstance(span, ToolCall) and span.asked_by is not None:
-            given = span.arguments if isinstance(span.arguments, dict) else {}
-            keys.setdefault(span.name, {}).update(dict.fromkeys(given))
-    return tuple(
-        Tool(name=name, schema={"type": "object", "properties": {key: {} for key in seen}})
-        for name, seen in keys.items()
-    )

@@ -10,7 +10,6 @@ seen made the rest up too.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -20,6 +19,7 @@ from msgspec import Struct
 from replay import digests
 from replay.convert import Converter, Sent
 from replay.messages import content_text
+from replay.providers import family
 from replay.trace import Message, Request, SourceScore, Trace, extend
 from taxonomy.evidence.reading import Turn
 from taxonomy.goals import Goal
@@ -165,33 +165,6 @@ def sent_to(
 def size(inquiry: JudgeRequest) -> int:
     """The characters of a request."""
     return len(digests.encode(inquiry.sent.body()))
-
-
-_FAMILIES: dict[str, str] = {
-    "Claude": r"claude",
-    "GPT": r"gpt|chatgpt|davinci|codex|o[1-9](?=$|-)",
-    "Gemini": r"gemini|gemma|palm",
-    "Llama": r"(?:meta-)?llama|codellama",
-    "Mistral": r"mistral|mixtral|codestral|devstral|magistral|ministral",
-    "Qwen": r"qwen|qwq",
-    "DeepSeek": r"deepseek",
-    "Grok": r"grok",
-    "Command": r"command",
-    "Kimi": r"kimi|moonshot",
-    "GLM": r"glm|chatglm",
-    "Nova": r"nova",
-    "Phi": r"phi(?=[-\d])",
-}
-_PATTERNS = {name: re.compile(pattern) for name, pattern in _FAMILIES.items()}
-
-
-def family(model: str) -> str | None:
-    """The family a model's name belongs to, None where the name does not tell."""
-    for part in re.split(r"[/:.]", model.lower()):
-        for name, pattern in _PATTERNS.items():
-            if pattern.match(part):
-                return name
-    return None
 
 
 def warning(judge: str, agents: Iterable[str]) -> str | None:

@@ -276,14 +276,14 @@ def test_attach_completes_what_a_source_did_not_record(db: Path, tmp_path: Path)
     run(db, "import", str(chat))
     assert as_json(db, "show", "last", "0")["fidelity"] == "partial"
     out = run(db, "attach", "last", "--system", str(prompt), "--infer-tools").stdout
-    assert "a system prompt, 1 tools (inferred)" in out
+    assert "a system prompt, 1 tool (inferred)" in out
     step = as_json(db, "show", "last", "0")
     assert step["system"] == "Be kind."
     assert step["tools"] == ["get"]
-    (tmp_path / "tools.json").write_text(json.dumps([{"name": "get_one"}]))
+    (tmp_path / "tools.json").write_text(json.dumps([{"name": "get"}, {"name": "put"}]))
     run(db, "attach", "last", "--tools", str(tmp_path / "tools.json"))
     step = as_json(db, "show", "last", "0")
-    assert (step["system"], step["tools"]) == ("Be kind.", ["get_one"])
+    assert (step["system"], step["tools"]) == ("Be kind.", ["get", "put"])
 
 
 def test_what_was_recorded_is_not_attached_over_and_that_is_said(db: Path, tmp_path: Path) -> None:

@@ -124,5 +124,5 @@ async def test_a_session_without_prompt_and_tools_says_what_is_missing_and_how_t
         await settle(pilot)
         sentence, ways, *_ = rows(app)
     assert "Cannot replay: system prompt not recorded, tool definitions not recorded." in sentence
-    assert "f8 attach what is missing" in ways
+    assert "f8 attach 1 tool inferred from 1 call of this run" in ways
     assert "arc record" in ways

@@ -28,6 +28,7 @@ from replay.edit.changes import (
 )
 from replay.errors import BadEdit
 from replay.plan import cannot_replay
+from replay.store.offers import Offer
 from taxonomy.judgements.schema import open_ledger
 from tests import build
 from tests.arc_tui import sample
@@ -189,11 +190,20 @@ def test_a_trace_without_steps_has_nothing_to_edit(tmp_path: Path) -> None:
 
 def test_what_cannot_be_replayed_says_once_what_to_attach() -> None:
     missing = ("system prompt not recorded", "tool definitions not recorded")
-    draft = structs.replace(EMPTY, missing=missing)
+    draft = structs.replace(EMPTY, missing=missing, record="arc record -- claude")
     trouble = cannot_replay(missing)
     refused = ReplayState(phase="failed", draft=draft, trouble=trouble)
     assert refused.notices == (
-        "‹replay.attach› attach what is missing; arc record logs it in the next run",
+        "‹replay.attach› attach what is missing; arc record -- claude logs it in the next run",
     )
     at_rest = ReplayState(phase="idle", draft=draft)
     assert at_rest.notices == (f"{' and '.join(missing)}: ‹replay.attach› attach",)
+    offer = Offer(match="client", source="f7" * 8, title="Hello", system_characters=1200, tools=17,
+                  runs=1, evidence=("same client and version: claude-code 2.0.14", "more"),
+                  against=("not there, but called: Skill",))  # fmt: skip
+    offered = structs.replace(refused, draft=structs.replace(draft, offers=(offer,)))
+    assert offered.notices[0] == (
+        "‹replay.attach› attach a system prompt of 1 200 characters, 17 tools: same client and"
+        " version: claude-code 2.0.14; but not there, but called: Skill;"
+        " arc record -- claude logs it in the next run"
+    )

@@ -704,7 +704,7 @@ async def test_a_trace_without_a_system_prompt_asks_for_one_instead(tmp_path: Pa
     async with opened(path, trace=trace, step=0) as (pilot, screen):
         assert f"{NO_SYSTEM} and {NO_TOOLS}" in drawn(pilot.app)
         assert "Attach prompt or tools" in drawn(pilot.app)
-        await pilot.press("tab", "tab", "space")
+        await pilot.press("tab", "tab", "tab", "space")
         await type_path(pilot, tmp_path / "nowhere.md")
         assert "file not found" in drawn(pilot.app)
         await type_path(pilot, prompt)

@@ -269,3 +269,23 @@ def test_what_requests_repeat_is_held_once() -> None:
     held = {id(each) for made in log._made.values() for each in made.exchange.messages}
     assert len(held) == 20
     assert all(isinstance(p, msgspec.Raw) for m in log._made.values() for p in m.exchange.messages)
+
+
+@pytest.mark.parametrize(
+    ("client", "agent", "version"),
+    [
+        ("claude-cli/2.0.14 (external, cli)", "claude-code", "2.0.14"),
+        ("codex_exec/0.169.0 (Ubuntu 24.4.0; x86_64) xterm", "codex", "0.169.0"),
+        ("Anthropic/Python 0.75.0", None, None),
+        ("claude-cli", None, None),
+        (None, None, None),
+    ],
+)
+def test_an_agent_that_says_what_it_is_is_the_agent_of_the_run(
+    client: str | None, agent: str | None, version: str | None
+) -> None:
+    """Its session files name it alike: what they lack is found in this recording."""
+    log = Log(About())
+    log.add(heard("messages", None, client=client))
+    header = log.every()[0].header
+    assert (header.agent, header.labels.get("version")) == (agent, version)

@@ -13,7 +13,8 @@ from msgspec import structs
 from replay.care import check
 from replay.errors import ArcError, BadTrace, NotFound, StoreUnusable
 from replay.store import backup, read, rows
-from replay.store.edits import SKETCHED, Supplement, attach, sketch
+from replay.store.edits import SKETCHED, Supplement, attach
+from replay.store.gaps import infer_tools
 from replay.store.handle import Store
 from replay.store.write import Writer
 from replay.trace import (
@@ -291,13 +292,16 @@ def test_a_task_with_several_runs_lists_them_to_choose_from(store: Store) -> Non
 def test_a_supplement_completes_a_request_and_says_so(store: Store) -> None:
     add(store, batch(*spans(fidelity=BARE)))
     key = only(store).trace
-    trace = read.load(store, key)
     attach(store, key, Supplement(name="prompt.md", system="Be kind."))
     call = read.load(store, key).steps[0].ask
     assert call.request.system is not None
     assert call.fidelity.level is Level.PARTIAL
     attach(
-        store, key, Supplement(name="both", system="Be kind.", tools=sketch(trace), sketched=True)
+        store,
+        key,
+        Supplement(
+            name="both", system="Be kind.", tools=infer_tools(store, key).tools, sketched=True
+        ),
     )
     call = read.load(store, key).steps[0].ask
     assert call.request.tools is not None

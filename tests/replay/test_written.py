@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from arc_tui import importing
+from arc_tui import attachment
 from arc_tui.features.bisect import versions
 from arc_tui.places import fixtures
 from arc_tui.ui import editor
@@ -19,7 +19,6 @@ from replay.edit.changes import Change, Edit
 from replay.edit.files import KINDS
 from replay.errors import ArcError, BadEdit
 from replay.free import recorded_results
-from replay.store.handle import Store
 from replay.written import from_json, half, refuse_halves
 from taxonomy import goals
 
@@ -75,23 +74,22 @@ def test_files_of_a_user_are_refused_in_words(tmp_path: Path) -> None:
     stubs.write_text('[[stub]]\ntool = "a"\narguments = \'{"q": "\\ud83d"}\'\nresult = "x"\n')
     tools = tmp_path / "tools.json"
     tools.write_text('[{"name": "a\\ud83d"}]')
-    with Store.open(":memory:") as store:
-        for read in (
-            lambda: files.from_files(raw, []),
-            lambda: files.from_files(None, [raw]),
-            lambda: files.from_files(None, [escaped]),
-            lambda: files.from_files(None, [schema]),
-            lambda: recorded_results.stubs_from_file(raw),
-            lambda: recorded_results.stubs_from_file(stubs),
-            lambda: versions.of_files([raw]),
-            lambda: importing.supplement(store, raw, None, None),
-            lambda: importing.supplement(store, None, raw, None),
-            lambda: importing.supplement(store, None, tools, None),
-            lambda: goals.read(raw),
-        ):
-            with pytest.raises(ArcError, match=r"UTF-8|[Uu]nicode|utf-8") as caught:
-                read()
-            assert str(tmp_path) in caught.value.message
+    for read in (
+        lambda: files.from_files(raw, []),
+        lambda: files.from_files(None, [raw]),
+        lambda: files.from_files(None, [escaped]),
+        lambda: files.from_files(None, [schema]),
+        lambda: recorded_results.stubs_from_file(raw),
+        lambda: recorded_results.stubs_from_file(stubs),
+        lambda: versions.of_files([raw]),
+        lambda: attachment.supplement(raw, None),
+        lambda: attachment.supplement(None, raw),
+        lambda: attachment.supplement(None, tools),
+        lambda: goals.read(raw),
+    ):
+        with pytest.raises(ArcError, match=r"UTF-8|[Uu]nicode|utf-8") as caught:
+            read()
+        assert str(tmp_path) in caught.value.message
 
 
 def test_what_an_editor_leaves_is_not_changed_without_a_word(tmp_path: Path) -> None:

@@ -18,13 +18,14 @@ from msgspec import structs
 
 from replay.errors import RequestRefused
 from replay.models.cached import Cached
+from replay.providers import family
 from replay.store.handle import Store
 from replay.trace import Json, OtherSpan, SourceScore, ToolCall, Trace
 from taxonomy.findings import Item
 from taxonomy.goals import Goal
 from taxonomy.judge import scores
 from taxonomy.judge.exhibit import WITHHELD, Blind, Piece, fenced
-from taxonomy.judge.requests import JudgeRequest, family, judge_requests, warning
+from taxonomy.judge.requests import JudgeRequest, judge_requests, warning
 from taxonomy.judge.rubrics import LAYOUT, RUBRICS, Mode, Rubric
 from taxonomy.judge.scores import Judged, estimate_cost, judged, rule_judged
 from taxonomy.judgements.schema import open_ledger

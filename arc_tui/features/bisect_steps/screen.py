@@ -16,6 +16,7 @@ from textual.app import App, ComposeResult
 from textual.getters import query_one
 from textual.reactive import reactive
 
+from arc_tui.attachment import offers_for
 from arc_tui.experiments.dialogs import AttachBox, Attachment, attach
 from arc_tui.experiments.runner import JobFinished
 from arc_tui.experiments.screen import (
@@ -52,6 +53,7 @@ from replay.edit.changes import Edit
 from replay.errors import ArcError
 from replay.models.choose import DEMO
 from replay.predicate import predicate
+from replay.store.offers import Offer
 
 FREE = "contradiction"
 NAMES: tuple[DetectorName, ...] = get_args(DetectorName)
@@ -208,7 +210,10 @@ class StepsScreen(ExperimentScreen[BisectStepsState]):
                 trace = self.request.trace
                 self.read(lambda store: attach(store, trace, given), self._reload, group="attach")
 
-        self.app.push_screen(AttachBox(self.state.lacks), take)
+        def choose(offers: tuple[Offer, ...]) -> None:
+            self.app.push_screen(AttachBox(self.state.lacks, offers), take)
+
+        self.read(lambda store: offers_for(store, self.request.trace), choose, group="attach")
 
     def _reload(self, what: str) -> None:
         self.say(f"attached {what}")

@@ -4,19 +4,22 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import click
 from msgspec import Struct, structs
+from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
-from arc_tui import importing
+from arc_tui import attachment, importing
+from arc_tui.attachment import Attached, RunOffers
 from arc_tui.cli import (
     RUN_NAME,
     console,
@@ -25,6 +28,8 @@ from arc_tui.cli import (
     json_option,
     open_store,
     print_json,
+    print_line,
+    print_list,
     print_table,
 )
 from arc_tui.importing import FileReport
@@ -35,6 +40,8 @@ from replay.formats.otlp import protobuf
 from replay.formats.source import Source, decode
 from replay.store.handle import Store
 from replay.trace import Json, Level
+
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.command(
@@ -223,44 +230,126 @@ def _line(file: importing.FileReport) -> str:
 @click.command(
     "attach",
     epilog=examples(
+        "arc attach last",
         "arc attach last --system prompt.md --tools tools.json",
-        "arc attach task:stock --infer-tools",
+        "arc attach task:stock --best --infer-tools",
     ),
 )
 @click.argument("trace", type=RUN_NAME)
-@click.option("--system", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--tools", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--from", "other", help="Copy them from another run.")
+@click.option("--system", type=FILE, help="Attach the system prompt in this file.")
+@click.option("--tools", type=FILE, help="Attach the tools in this file, a JSON list.")
+@click.option("--from", "other", metavar="RUN", help="Copy them from another run.")
 @click.option(
-    "--infer-tools", "sketch_tools", is_flag=True, help="Infer the tools from their calls."
+    "--infer-tools",
+    "infer",
+    is_flag=True,
+    help="Infer the tools from calls.",
 )
+@click.option("--best", is_flag=True, help="Accept the best offer for each run.")
+@json_option
 @db_option
 def attach(
     trace: str,
     system: Path | None,
     tools: Path | None,
     other: str | None,
-    sketch_tools: bool,
+    infer: bool,
+    best: bool,
+    as_json: bool,
     db: Path | None,
 ) -> int:
     """Attach a system prompt or tools that the source did not record.
 
+    Without options, list what the database holds that fits, from other runs of the same client and
+    version, agent, task or system prompt, with the evidence and the command that accepts it. --best
+    accepts the best offer that nothing speaks against; with --infer-tools, tools inferred from
+    calls where there is none.
+
     TRACE may also be a query, as for `arc ls`: all runs that match. Recorded values are never
     overwritten.
     """
-    if not (system or tools or other or sketch_tools):
-        raise click.UsageError(
-            "Nothing to attach. Try: --system FILE, --tools FILE, --from RUN or --infer-tools"
-        )
-    done = False
+    given = system is not None or tools is not None or other is not None
+    if best and given:
+        raise click.UsageError("--best chooses itself; leave out --system, --tools and --from")
     with open_store(db) as store:
-        for row, added in importing.attach_to(
-            store, trace, importing.supplement(store, system, tools, other), sketch_tools
-        ):
-            done = done or added is not None
-            name = one_line(row.title or row.source_id)
-            click.echo(f"{row.trace[:8]}  {name}: {added or 'nothing to add: already recorded'}")
-    return 0 if done else 1
+        if not (given or infer or best):
+            found = attachment.list_offers(store, trace)
+            print_json(found) if as_json else print_offers(console(), trace, found)
+            return 0
+        if best:
+            work = attachment.attach_best(store, trace, inferred=infer)
+        else:
+            files = attachment.supplement(system, tools)
+            work = attachment.attach_to(store, trace, files, other=other, inferred=infer)
+        done = list(work)
+    print_json(done) if as_json else print_attached(console(), done)
+    return 0 if any(each.what is not None for each in done) else 1
+
+
+def print_offers(out: Console, query: str, found: Sequence[RunOffers]) -> None:
+    """Of one run each offer in full, of several the best one each."""
+    if len(found) == 1:
+        for line in offer_lines(found[0]):
+            print_line(out, line)
+        return
+    rows = [
+        (
+            run.trace[:8],
+            run.title,
+            ", ".join(run.lacks) or "nothing is missing",
+            run.offers[0].what if run.offers else "",
+            one_line("; ".join((run.offers[0].evidence[0], *run.offers[0].against)))
+            if run.offers
+            else "",
+        )
+        for run in found
+    ]
+    print_list(out, ("id", "task", "not recorded", "best offer", "why"), rows)
+    some = [run for run in found if run.offers]
+    inferred = all(run.offers[0].inferred for run in some)
+    if some:
+        also = " --infer-tools" if inferred else ""
+        command = f"arc attach {shlex.quote(query)} --best{also}"
+        click.echo(
+            f"{len(some)} of {count(len(found), 'run')} with offers. Try: {command}", err=True
+        )
+
+
+def offer_lines(run: RunOffers) -> Iterator[str]:
+    """What a run lacks, the offers with their evidence and commands, and how to record the next."""
+    head = f"{run.trace[:8]}  {run.title}"
+    if not run.lacks:
+        yield f"{head}: nothing is missing"
+        return
+    steps = f"{number(run.steps)} of {count(run.of, 'step')}"
+    yield f"{head}: {' and '.join(run.lacks)} ({steps})"
+    for place, offer in enumerate(run.offers, 1):
+        source = ""
+        if offer.source is not None:
+            more = f", as in {count(offer.runs - 1, 'more run')}" if offer.runs > 1 else ""
+            whose = f" of run {offer.source[:8]} ({cut(one_line(offer.title), 40)})"
+            source = (" of other calls of this run" if offer.source == run.trace else whose) + more
+        yield f"{place}. {offer.what}{source}"
+        for each in offer.evidence:
+            yield f"     {one_line(each)}"
+        for each in offer.against:
+            yield f"     but {one_line(each)}"
+        yield f"   Try: {offer.command}"
+    if not run.offers:
+        yield f"No offers. Try: arc attach {run.trace[:8]} --system FILE --tools FILE"
+    if run.record is not None:
+        yield f"The next run, recorded whole: {run.record}"
+
+
+def print_attached(out: Console, done: Sequence[Attached]) -> None:
+    """A line a run: what was attached to it, from where and why."""
+    for each in done:
+        words = each.what or each.note or "nothing to add: already recorded"
+        if each.what is not None:
+            source = f" of run {each.source[:8]}" if each.source is not None else ""
+            words += source + "".join(f" · {one_line(why)}" for why in each.evidence)
+            words += f" · but {one_line(each.note)}" if each.note else ""
+        print_line(out, f"{each.trace[:8]}  {each.title}: {words}")
 
 
 class UnknownField(Struct, frozen=True, kw_only=True):

@@ -148,7 +148,12 @@ class Proxy:
         api = api_of(request.method, path)
         if api is None:
             return (await self._exchange(request, provider, path, None))[0]
-        ear = ExchangeCapture(api, path, request.headers.get("Content-Encoding", ""))
+        ear = ExchangeCapture(
+            api,
+            path,
+            request.headers.get("Content-Encoding", ""),
+            client=request.headers.get("User-Agent"),
+        )
         broken: str | None = LEFT
         try:
             answer, broken = await self._exchange(request, provider, path, ear)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar, get_args
 
 import click
 
+from arc_tui.attachment import with_offer
 from arc_tui.cli import (
     RUN_NAME,
     console,
@@ -165,11 +166,11 @@ def replay_locked(
         return 0
     try:
         view = drained(views_of(run_replay, store, request), request.limits)
-    except ArcError:
+    except ArcError as error:
         _, notice = break_and_notice(store, trace_row(store, request.trace).trace)
         if notice is not None:  # it is worth more than the refusal
             click.echo(f"arc: {format.one_line(notice)}", err=True)
-        raise
+        raise with_offer(store, request.trace, error) from None
     if bundle is not None and view.ended is None:
         bundled(store, view, bundle)
     if as_json:
@@ -183,7 +184,7 @@ def replay_locked(
     if not view.verdict.control.of:  # nothing was replayed
         cannot = cannot_replay([reason for row in view.rows for reason in row.reasons])
         if cannot is not None:
-            raise cannot
+            raise with_offer(store, request.trace, cannot)
         return 2
     if exit_code and view.differs:
         return 1

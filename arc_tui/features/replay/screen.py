@@ -288,7 +288,7 @@ class ReplayScreen(ExperimentScreen[ReplayState]):
                     lambda store: attach(store, self.trace, given), self._reload, group="attach"
                 )
 
-        self.app.push_screen(AttachBox(self.draft.missing), take)
+        self.app.push_screen(AttachBox(self.draft.missing, self.draft.offers), take)
 
     def _reload(self, what: str) -> None:
         self.say(f"Attached: {what}")

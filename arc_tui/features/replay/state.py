@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from arc_tui.attachment import summary_of
 from arc_tui.experiments import edits as drafts
 from arc_tui.experiments import locked_view as replays
 from arc_tui.experiments.edits import Draft
@@ -104,15 +105,21 @@ class ReplayState(ExperimentState, frozen=True, eq=False, kw_only=True):
             said.append(self.draft.notice)
         trouble, missing = self.trouble, self.draft.missing
         if trouble is not None and missing and all(each in trouble.message for each in missing):
-            said.append(
-                "‹replay.attach› attach what is missing; arc record logs it in the next run"
-            )
+            record = self.draft.record
+            next_run = f"; {record} logs it in the next run" if record is not None else ""
+            said.append(f"‹replay.attach› attach {self._best or 'what is missing'}{next_run}")
             return tuple(said)
         if missing:
-            said.append(f"{' and '.join(missing)}: ‹replay.attach› attach")
+            said.append(f"{' and '.join(missing)}: ‹replay.attach› attach {self._best}".rstrip())
         if trouble is not None and trouble.hint:
             said.insert(0, trouble.hint)
         return tuple(said)
+
+    @property
+    def _best(self) -> str:
+        """What may be attached for what is missing, "" where nothing is offered."""
+        best = next(iter(self.draft.offers), None)
+        return "" if best is None else summary_of(best)
 
 
 EMPTY = ReplayState()

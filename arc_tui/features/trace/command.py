@@ -408,10 +408,16 @@ def _next(view: TraceView) -> list[str]:
     key = view.run.trace[:8]
     step = view.marked[0] if view.marked else 0
     lines = ["## Next", f"arc show {key} {step}"]
-    if view.run.prompt is None:
-        lines.append(f"arc attach {key} --system FILE   # replay needs the prompt")
-    if any(NO_TOOLS in (row.fidelity_reasons or "") for row in view.steps):
-        lines.append(f"arc attach {key} --tools FILE   # replay needs the tools; or --infer-tools")
+    lacks = [
+        what
+        for what, is_missing in (
+            ("prompt", view.run.prompt is None),
+            ("tools", any(NO_TOOLS in (row.fidelity_reasons or "") for row in view.steps)),
+        )
+        if is_missing
+    ]
+    if lacks:
+        lines.append(f"arc attach {key}   # replay needs the {' and the '.join(lacks)}: what fits")
     model = "" if view.run.models else " --model NAME"
     lines.append(f"arc replay {key} --system FILE{model}   # replay every step")
     lines.append(f"arc tag add {key} {step} CLASS   # {', '.join(BY_CLASS)}")
