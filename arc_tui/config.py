@@ -127,7 +127,7 @@ def read_config(file: Path | None = None) -> Config:
 def _bad_models(models: Mapping[str, ModelConfig]) -> Iterator[str]:
     """What is wrong with the configured models, after their names."""
     for name, said in models.items():
-        known = [each for each in PROVIDERS if each != RESPONSES.name]
+        known = [each for each in PROVIDERS if not each.startswith(RESPONSES.name)]
         if said.provider not in known:
             yield f"{name}] provider: '{said.provider}' is none of {', '.join(known)}"
         if said.api is not None and said.provider != "openai":

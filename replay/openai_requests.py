@@ -20,7 +20,8 @@ import msgspec
 from msgspec import Struct
 
 from replay import digests, messages
-from replay.providers import WireName, is_openais
+from replay.messages import REASONING_ITEMS
+from replay.providers import WireName, bare, is_openais, sends_reasoning, wire_of
 from replay.trace import Context, Json, Message
 from replay.turns import (
     MEDIA,
@@ -39,6 +40,10 @@ Body = dict[str, Any]
 ERROR_FLAG = "error flag of a result not sent"
 RESULT_MEDIA = "media of a result sent as the user's"
 TRANSLATED = "translated from another API"
+OTHERS_REASONING = "reasoning of another model not sent"
+STORED_REASONING = "reasoning stored by the provider not sent"
+UNSENT = frozenset({THINKING, OTHERS_REASONING, STORED_REASONING})
+"""Losses of what a model thought, which take no message from it."""
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _SYSTEM = {"system", "developer"}
@@ -95,6 +100,13 @@ class _Read(NamedTuple):
     aliases: Mapping[str, str] = {}
 
 
+class _Receiver(NamedTuple):
+    """A model by its name at the server, and whether it is sent its recorded reasoning."""
+
+    model: str
+    reasoning: bool
+
+
 class Talk(Struct, frozen=True, eq=False, kw_only=True):
     """A conversation as it is sent; `translated` where it was not recorded in OpenAI's shape."""
 
@@ -105,9 +117,9 @@ class Talk(Struct, frozen=True, eq=False, kw_only=True):
 class Talks:
     """Converts contexts for one model; every node once, however many requests share it."""
 
-    def __init__(self, wire: WireName, model: str) -> None:
-        self._wire = wire
-        self._thinks = not is_openais(model)
+    def __init__(self, name: str) -> None:
+        self._wire = wire_of(name)
+        self._to = _Receiver(bare(name), sends_reasoning(name))
         self._turned = Conversations()
         # Memos hold the objects they know, so that an id is never another object's.
         self._native: dict[tuple[int, int], tuple[Any, Any, _Native | None]] = {}
@@ -150,7 +162,7 @@ class Talks:
         return self._after(_Native(), system)
 
     def _after(self, state: _Native, message: Message) -> _Native | None:
-        read = _as_recorded(message, thinks=self._thinks)
+        read = _as_recorded(message, self._to)
         if read is None:
             return None
         body, open_, used = read.body, state.open, state.used
@@ -201,7 +213,7 @@ class Talks:
         )
 
 
-def _as_recorded(message: Message, *, thinks: bool) -> _Read | None:
+def _as_recorded(message: Message, to: _Receiver) -> _Read | None:
     """A message in OpenAI's shape, None where it has none that OpenAI takes."""
     body = message.body
     if message.dialect == "anthropic":
@@ -218,11 +230,11 @@ def _as_recorded(message: Message, *, thinks: bool) -> _Read | None:
         if found is None:
             return None
         body, lost = found
-        return _message_body(body, thinks=thinks, lost=lost)
-    return _message_body(body, thinks=thinks, lost=())
+        return _message_body(body, to, lost)
+    return _message_body(body, to, ())
 
 
-def _message_body(body: Body, *, thinks: bool, lost: tuple[str, ...]) -> _Read | None:
+def _message_body(body: Body, to: _Receiver, lost: tuple[str, ...]) -> _Read | None:
     """The fields of a recorded message that are sent; None where OpenAI would refuse it."""
     role = body.get("role")
     keys = _KEYS.get("system" if role in _SYSTEM else str(role))
@@ -235,10 +247,12 @@ def _message_body(body: Body, *, thinks: bool, lost: tuple[str, ...]) -> _Read |
             if value is not None or name == "content":
                 made[name] = value
         elif name in _THOUGHTS and role == "assistant":
-            if value and thinks:
+            if value and not is_openais(to.model):
                 made[name] = value
-            elif value:
+            elif value and not body.get(REASONING_ITEMS):
                 losses.append(THINKING)
+        elif name == REASONING_ITEMS:
+            continue  # placed when the rest is known
         elif value not in (None, [], {}) and name not in _UNSEEN | _NAMED.get(str(role), set()):
             losses.append(f"`{name}` of a message not sent")
     if not made.get("tool_calls"):
@@ -266,7 +280,43 @@ def _message_body(body: Body, *, thinks: bool, lost: tuple[str, ...]) -> _Read |
     if isinstance(made.get("name"), str) and not _NAME.fullmatch(made["name"]):
         del made["name"]
         losses.append(SPEAKER)
+    thoughts = _reasoning(body.get(REASONING_ITEMS) or (), made, to, losses)
+    made |= {REASONING_ITEMS: thoughts} if thoughts else {}
     return _Read(made, tuple(dict.fromkeys(losses)), aliases)
+
+
+_DATED = re.compile(r"-\d{4}-\d\d-\d\d$")
+
+
+def _reasoning(recorded: Iterable[Body], made: Body, to: _Receiver, lost: list[str]) -> list[Body]:
+    """The reasoning items of an answer that are sent back, each with what it stands `before`.
+
+    OpenAI reads those of the model that is asked, from their encrypted content alone: nothing that
+    arc asks for is stored there, and what was is not for long. One with no item after it, which an
+    edit may have taken, is refused.
+    """
+    follow = bool(made.get("refusal") or made["content"]) + len(made.get("tool_calls", ()))
+    found: list[Body] = []
+    for each in recorded:
+        item = each["item"]
+        sealed = item.get("encrypted_content")
+        if not to.reasoning or each["before"] >= follow:
+            lost.append(THINKING)
+        elif sealed and _DATED.sub("", str(each["model"])) != _DATED.sub("", to.model):
+            lost.append(OTHERS_REASONING)
+        elif not sealed and (is_openais(to.model) or not item.get("content")):
+            lost.append(STORED_REASONING)
+        else:
+            found.append({"before": each["before"], "item": reasoning_item(item)})
+    return found
+
+
+def reasoning_item(item: Body) -> Body:
+    """A reasoning item as it is sent back: its `status` is refused there, its id must be its own
+    (or none, which a program that keeps no items sends)."""
+    kept = {name: item[name] for name in ("id", "summary", "content", "encrypted_content")
+            if item.get(name) is not None}  # fmt: skip
+    return {"type": "reasoning", "summary": [], **kept}
 
 
 def _is_content(made: Body) -> bool:
@@ -364,6 +414,7 @@ def grow(
     result a call, in their order."""
     said: Body = {"role": "assistant", "content": None}
     thoughts: list[str] = []
+    items_: list[Body] = []
     texts: list[str] = []
     calls: list[Body] = []
     for block in answer:
@@ -371,12 +422,16 @@ def grow(
             texts.append(block["text"])
         elif block["type"] == "thinking":
             thoughts.append(str(block.get("thinking") or ""))
+            if block.get("item"):
+                items_.append({"before": bool(texts) + len(calls), "item": block["item"]})
         elif block["type"] == "tool_use":
             name = f"call_arc_{talk.calls + len(calls)}"
             calls.append(call_body(name, block["name"], block["input"]))
     said["content"] = "\n".join(texts) or None
     if calls:
         said["tool_calls"] = calls
+    if items_:
+        said[REASONING_ITEMS] = items_
     if thoughts and wire == "chat" and not is_openais(model):
         said["reasoning_content"] = "\n".join(thoughts)
     turn = talk.turn
@@ -474,7 +529,14 @@ def _simplest(parts: list[Body]) -> Json:
 
 
 def items(body: Body) -> Iterator[Body]:
-    """The items of one chat message: its text first, then its calls."""
+    """The items of one chat message: its text first, then its calls, reasoning where it stood."""
+    thoughts = body.get(REASONING_ITEMS, ())
+    for place, item in enumerate(_items(body)):
+        yield from (each["item"] for each in thoughts if each["before"] == place)
+        yield item
+
+
+def _items(body: Body) -> Iterator[Body]:
     role, content = body["role"], body.get("content")
     if role == "tool":
         output = content if isinstance(content, str) else [*_input_parts(content or [])]

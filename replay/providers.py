@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Literal, TypeAlias
 
+import msgspec
 from msgspec import Struct
 
 from replay.trace import Cost, Usage
@@ -21,7 +22,8 @@ class Provider(Struct, frozen=True, kw_only=True):
     """Who serves models, and by which API.
 
     `prices` is its name in the price table, None for that of the model's maker. `extra` is what
-    has to be installed beside arc, None for nothing.
+    has to be installed beside arc, None for nothing. `reasoning`: is what a model reasoned sent
+    back to it as recorded, where its API takes that?
     """
 
     name: str
@@ -29,6 +31,7 @@ class Provider(Struct, frozen=True, kw_only=True):
     wire: WireName
     prices: str | None = None
     extra: str | None = None
+    reasoning: bool = False
 
     @property
     def install(self) -> str:
@@ -39,8 +42,15 @@ class Provider(Struct, frozen=True, kw_only=True):
 ANTHROPIC = Provider(name="anthropic", title="Anthropic", wire="messages")
 OPENAI = Provider(name="openai", title="OpenAI", wire="chat", prices="openai", extra="openai")
 RESPONSES = Provider(
-    name="openai-responses", title="OpenAI", wire="responses", prices="openai", extra="openai"
+    name="openai-responses",
+    title="OpenAI",
+    wire="responses",
+    prices="openai",
+    extra="openai",
+    reasoning=True,
 )
+UNSEALED = msgspec.structs.replace(RESPONSES, name="openai-responses-plain", reasoning=False)
+"""The same for runs of another account, whose encrypted reasoning OpenAI refuses."""
 BEDROCK = Provider(
     name="bedrock", title="Amazon Bedrock", wire="messages", prices="aws", extra="bedrock"
 )
@@ -48,7 +58,7 @@ VERTEX = Provider(
     name="vertex", title="Google Vertex AI", wire="messages", prices="google", extra="vertex"
 )
 
-PROVIDERS = {each.name: each for each in (ANTHROPIC, OPENAI, RESPONSES, BEDROCK, VERTEX)}
+PROVIDERS = {each.name: each for each in (ANTHROPIC, OPENAI, RESPONSES, UNSEALED, BEDROCK, VERTEX)}
 
 _OPENAIS = re.compile(r"(?:gpt-(?!oss)|chatgpt-|o\d(?:$|-)|codex-|computer-use-)")
 _REASONING = re.compile(r"(?:o\d(?:$|-)|gpt-(?:[5-9]|\d\d)(?!.*chat)|codex-)")
@@ -69,6 +79,12 @@ def wire_of(model: str) -> WireName:
     """The API by which a model of that name is asked."""
     provider, _ = split_name(model)
     return provider.wire if provider is not None else "messages"
+
+
+def sends_reasoning(model: str) -> bool:
+    """Is a model of that whole name sent what it reasoned as it was recorded?"""
+    provider, _ = split_name(model)
+    return provider is not None and provider.reasoning
 
 
 def by_name(model: str) -> Provider | None:

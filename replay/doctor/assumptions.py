@@ -180,6 +180,12 @@ OPENAI_ASSUMPTIONS: tuple[Assumption, ...] = (
         untried="a rate limit cannot be triggered without abuse",
     ),
     Assumption(
+        id="reasoning_back",
+        says="encrypted reasoning is accepted back by the model and the account that it came from",
+        otherwise="runs of models that reason are rejected after the first call, but with"
+        " `openai-responses-plain:`",
+    ),
+    Assumption(
         id="reasoning_left_out",
         says="a call without the reasoning before it is accepted while its result is sent",
         otherwise="runs of models that reason cannot be replayed after a call",

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from replay.budget import Budget
-from replay.convert import Converter
+from replay.convert import Converter, Sent
 from replay.doctor.context import TIMEOUT_S, Body, ServerCheck
 from replay.doctor.probes import (
     Found,
@@ -27,8 +28,9 @@ from replay.errors import RequestRefused
 from replay.models.live import Live
 from replay.models.protocol import Target
 from replay.models.servers import wire_of
+from replay.openai_requests import grow
 from replay.openai_settings import DEFAULT_REASONED_TOKENS
-from replay.providers import reasons
+from replay.providers import bare, reasons
 from replay.store.handle import Store
 from replay.trace import Message, Request, Tool, extend
 
@@ -65,7 +67,11 @@ class OpenAICheck(ServerCheck):
 
 
 def _body(model: str, said: list[Body], tools: tuple[Tool, ...] = (), **params: Any) -> Body:
-    """A request as replay would send it."""
+    """The body of a request as replay would send it."""
+    return _sent(model, said, tools, **params).body()
+
+
+def _sent(model: str, said: list[Body], tools: tuple[Tool, ...] = (), **params: Any) -> Sent:
     dialect: Any = "openai"
     request = Request(
         system=Message(dialect=dialect, body={"role": "system", "content": SYSTEM}),
@@ -73,7 +79,7 @@ def _body(model: str, said: list[Body], tools: tuple[Tool, ...] = (), **params: 
         params={"max_tokens": _room(model), **params},
         context=extend(None, [Message(dialect=dialect, body=each) for each in said]),
     )
-    return Converter(model).sent(request).body()
+    return Converter(model).sent(request)
 
 
 def _room(model: str) -> int:
@@ -135,9 +141,9 @@ def late_system(model: str) -> Body:
     return _body(model, said)
 
 
-def force_choice(model: str) -> Body:
+def force_choice(model: str) -> Sent:
     choice = {"type": "function", "function": {"name": GAUGE.name}}
-    return _body(model, [_user("Is all well with gauge A?")], (GAUGE,), tool_choice=choice)
+    return _sent(model, [_user("Is all well with gauge A?")], (GAUGE,), tool_choice=choice)
 
 
 def warm(model: str) -> Body:
@@ -161,7 +167,7 @@ def ask_long(model: str) -> Body:
 
 
 def _try_choice(desk: ServerCheck) -> Iterator[Found]:
-    answer = tried(desk, force_choice(desk.model))
+    answer = tried(desk, force_choice(desk.model).body())
     if isinstance(answer, RequestRefused):
         yield fails("forced_choice", f"rejected: {answer.message}")
     elif any(block["type"] == "tool_use" for block in answer["content"]):
@@ -170,6 +176,26 @@ def _try_choice(desk: ServerCheck) -> Iterator[Found]:
         yield unclear("forced_choice", "accepted, but the response was cut before any call")
     else:
         yield fails("forced_choice", "accepted, but the tool was not called")
+
+
+def _reasoning(desk: ServerCheck) -> Iterator[Found]:
+    """A call whose result is sent with the reasoning before it."""
+    asked = force_choice(desk.model)
+    answer = tried(desk, asked.body())
+    if isinstance(answer, RequestRefused):
+        yield unclear("reasoning_back", f"rejected: {answer.message}")
+        return
+    calls = sum(block["type"] == "tool_use" for block in answer["content"])
+    if not calls or not any("item" in block for block in answer["content"]):
+        yield unclear("reasoning_back", "the model called nothing after reasoning it can be sent")
+        return
+    grown = grow(asked.conversation, asked.wire, bare(desk.model), answer["content"],
+                 ["2.1 bar"] * calls)  # fmt: skip
+    found = tried(desk, structs.replace(asked, conversation=grown).body())
+    if isinstance(found, RequestRefused):
+        yield fails("reasoning_back", f"rejected: {found.message}")
+    else:
+        yield holds("reasoning_back", "accepted")
 
 
 def _sampling(desk: ServerCheck) -> Iterator[Found]:
@@ -223,7 +249,8 @@ PROBES: tuple[Probe, ...] = (
     accepted("translated_call", translated_call),
     accepted("tool_gone", tool_gone),
     accepted("late_system", late_system),
-    Probe(("forced_choice",), _try_choice, lambda model: [force_choice(model)]),
+    Probe(("forced_choice",), _try_choice, lambda model: [force_choice(model).body()]),
+    Probe(("reasoning_back",), _reasoning, lambda model: [force_choice(model).body()] * 2),
     Probe(("sampling",), _sampling, lambda model: [warm(model)]),
     Probe(("answer_form",), _answer_form, lambda model: [ask_form(model)]),
     Probe(("usage",), _usage, lambda model: [plain(model)]),

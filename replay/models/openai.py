@@ -30,7 +30,9 @@ from replay.models.wire import (
     events,
     output_limit,
 )
+from replay.openai_requests import reasoning_item
 from replay.openai_streams import assembled_chat, assembled_response
+from replay.providers import UNSEALED, reasons
 
 Body = dict[str, Any]
 
@@ -48,6 +50,8 @@ class OpenAI(NamedTuple):
     assemble: Callable[[Iterable[dict[str, Any]]], tuple[dict[str, Any] | None, Any, bool]]
     beside: Body
     streamed: Body
+    reasoning: Body = {}
+    """What a model that reasons is asked for, so that its reasoning can be sent back."""
     key_variable: str = KEY_VARIABLE
 
     @property
@@ -63,7 +67,8 @@ class OpenAI(NamedTuple):
 
     def body_to_post(self, body: Body) -> Body:
         long = self.streamed if output_limit(body) > STREAM_ABOVE else {}
-        return {**body, **self.beside, **long}
+        sealed = self.reasoning if reasons(body["model"]) else {}
+        return {**body, **self.beside, **sealed, **long}
 
     def message(self, body: bytes, *, streamed: bool) -> Body:
         if not streamed:
@@ -80,6 +85,11 @@ class OpenAI(NamedTuple):
     def request_hint(self, said: str) -> str:
         if "max_tokens" in said and "max_completion_tokens" in said:
             return "the server takes `max_completion_tokens`; the recording has `max_tokens`"
+        if "encrypted content" in said:
+            return (
+                "recorded reasoning is read for the account alone that recorded it."
+                f" Try: --model {UNSEALED.name}:NAME, which is sent none"
+            )
         if "response_format" in said or "json_schema" in said:
             return "the server's models do not all take a schema for their answers"
         return ""
@@ -224,7 +234,9 @@ def response_message(answer: Any) -> Body:
             case "reasoning":
                 thoughts = [*listed(item.get("summary")), *listed(item.get("content"))]
                 text = "\n".join(str(obj(each).get("text") or "") for each in thoughts).strip()
-                content += [{"type": "thinking", "thinking": text}] if text else []
+                kept = item.get("encrypted_content") or item.get("content")
+                back = {"item": reasoning_item(item)} if kept else {}
+                content += [{"type": "thinking", "thinking": text, **back}] if text or back else []
             case "function_call":
                 content.append(_item_call(item, arguments(item.get("arguments"))))
             case "custom_tool_call":
@@ -301,4 +313,5 @@ RESPONSES = OpenAI(
     assemble=assembled_response,
     beside={"store": False},
     streamed={"stream": True},
+    reasoning={"include": ["reasoning.encrypted_content"]},
 )

@@ -15,7 +15,17 @@ from urllib.parse import SplitResult, urlsplit
 from msgspec import Struct
 
 from replay.errors import ModelRefused, RequestRefused
-from replay.providers import ANTHROPIC, BEDROCK, OPENAI, RESPONSES, VERTEX, Provider, Rates, bare
+from replay.providers import (
+    ANTHROPIC,
+    BEDROCK,
+    OPENAI,
+    RESPONSES,
+    UNSEALED,
+    VERTEX,
+    Provider,
+    Rates,
+    bare,
+)
 
 BATCH_PRICE_SHARE = 0.5
 """What an answer of a batch costs, of its price alone."""
@@ -192,6 +202,7 @@ _URL_VARIABLES = {
     ANTHROPIC.name: SERVER_VARIABLE,
     OPENAI.name: OPENAI_VARIABLE,
     RESPONSES.name: OPENAI_VARIABLE,
+    UNSEALED.name: OPENAI_VARIABLE,
     BEDROCK.name: "ANTHROPIC_BEDROCK_BASE_URL",
     VERTEX.name: "ANTHROPIC_VERTEX_BASE_URL",
 }

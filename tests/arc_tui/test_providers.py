@@ -249,14 +249,22 @@ def checked(body: Body) -> Said:
     """A model that does what a check-up takes for granted."""
     choice = body.get("tool_choice")
     if isinstance(choice, dict):
-        return said("", Call(name="read_gauge", arguments='{"gauge": "A"}'))
+        return said("", Call(name="read_gauge", arguments='{"gauge": "A"}'), reasoning="I look.")
     form = body.get("response_format") or (body.get("text") or {}).get("format")
     return said('{"well": true}' if form is not None else "All is well.")
 
 
-@pytest.mark.parametrize("model", [CHAT, "openai:gpt-5", "openai-responses:gpt-4.1"])
+@pytest.mark.parametrize(
+    ("model", "back"),
+    [
+        (CHAT, "unclear"),
+        ("openai:gpt-5", "unclear"),
+        ("openai-responses:gpt-4.1", "unclear"),
+        ("openai-responses:gpt-5", "holds"),
+    ],
+)
 def test_a_check_up_tries_what_replay_assumes_of_openais_apis(
-    db: Path, openai_api: OpenaiApi, capsys: pytest.CaptureFixture[str], model: str
+    db: Path, openai_api: OpenaiApi, capsys: pytest.CaptureFixture[str], model: str, back: str
 ) -> None:
     openai_api.policy = checked
     assert ended(db, "doctor", "--live", "--model", model, "--max-calls", "30", "--json") == 0
@@ -264,6 +272,7 @@ def test_a_check_up_tries_what_replay_assumes_of_openais_apis(
     outcomes = {each["id"]: each["outcome"] for each in report["results"]}
     untried = {each.id for each in OPENAI_ASSUMPTIONS if each.untried is not None}
     assert {name for name, outcome in outcomes.items() if outcome is None} == untried
+    assert outcomes.pop("reasoning_back") == back
     assert {outcome for name, outcome in outcomes.items() if name not in untried} == {"holds"}
     assert (report["model"], report["server"]) == (model, f"{openai_api.base_url}/v1")
     assert ended(db, "doctor", "--markdown", "--model", model) == 0
