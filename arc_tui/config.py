@@ -132,6 +132,8 @@ def _bad_models(models: Mapping[str, ModelConfig]) -> Iterator[str]:
             yield f"{name}] provider: '{said.provider}' is none of {', '.join(known)}"
         if said.api is not None and said.provider != "openai":
             yield f"{name}] api: only the provider openai has several"
+        if said.batches and said.provider != "openai":
+            yield f"{name}] batches: only a server of the provider openai may be said to take them"
         if said.base_url is not None:
             try:
                 protocol.address(said.base_url)

@@ -23,7 +23,8 @@ class Provider(Struct, frozen=True, kw_only=True):
 
     `prices` is its name in the price table, None for that of the model's maker. `extra` is what
     has to be installed beside arc, None for nothing. `reasoning`: is what a model reasoned sent
-    back to it as recorded, where its API takes that?
+    back to it as recorded, where its API takes that? `batches`: has its API batches, at its own
+    server at least?
     """
 
     name: str
@@ -32,6 +33,7 @@ class Provider(Struct, frozen=True, kw_only=True):
     prices: str | None = None
     extra: str | None = None
     reasoning: bool = False
+    batches: bool = False
 
     @property
     def install(self) -> str:
@@ -39,8 +41,10 @@ class Provider(Struct, frozen=True, kw_only=True):
         return f"Try: pip install 'arc-tui[{self.extra}]'"
 
 
-ANTHROPIC = Provider(name="anthropic", title="Anthropic", wire="messages")
-OPENAI = Provider(name="openai", title="OpenAI", wire="chat", prices="openai", extra="openai")
+ANTHROPIC = Provider(name="anthropic", title="Anthropic", wire="messages", batches=True)
+OPENAI = Provider(
+    name="openai", title="OpenAI", wire="chat", prices="openai", extra="openai", batches=True
+)
 RESPONSES = Provider(
     name="openai-responses",
     title="OpenAI",
@@ -48,6 +52,7 @@ RESPONSES = Provider(
     prices="openai",
     extra="openai",
     reasoning=True,
+    batches=True,
 )
 UNSEALED = msgspec.structs.replace(RESPONSES, name="openai-responses-plain", reasoning=False)
 """The same for runs of another account, whose encrypted reasoning OpenAI refuses."""

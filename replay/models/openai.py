@@ -67,8 +67,12 @@ class OpenAI(NamedTuple):
 
     def body_to_post(self, body: Body) -> Body:
         long = self.streamed if output_limit(body) > STREAM_ABOVE else {}
+        return {**self.whole_body(body), **long}
+
+    def whole_body(self, body: Body) -> Body:
+        """The body as it is posted where no answer can be streamed."""
         sealed = self.reasoning if reasons(body["model"]) else {}
-        return {**body, **self.beside, **sealed, **long}
+        return {**body, **self.beside, **sealed}
 
     def message(self, body: bytes, *, streamed: bool) -> Body:
         if not streamed:

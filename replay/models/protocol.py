@@ -7,7 +7,7 @@ the prompt cache may end, and the kill file (`ARC_KILL`): where it is, nothing i
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 from urllib.parse import SplitResult, urlsplit
@@ -60,7 +60,8 @@ class Concurrent(Protocol):
 
 
 class Sending(NamedTuple):
-    """What is known of a batch before its id: its size, when it was sent, all ids sent before.
+    """What is known of a batch before its id: its size, when it was sent, all ids sent before, and
+    a `mark` of what it holds.
 
     `since_ns` counts from the epoch.
     """
@@ -68,6 +69,7 @@ class Sending(NamedTuple):
     requests: int
     since_ns: int
     known: frozenset[str]
+    mark: str = ""
 
 
 class Unanswered(NamedTuple):
@@ -82,13 +84,15 @@ Result: TypeAlias = dict[str, Any] | RequestRefused | Unanswered
 
 @runtime_checkable
 class TakesBatches(Protocol):
-    """What a model offers whose server answers many requests later. As `claude.Claude`."""
+    """What a model offers whose server answers many requests later. As `batches.Batching`."""
+
+    def with_marker(self, body: dict[str, Any]) -> dict[str, Any]: ...
 
     def send_batch(self, requests: Mapping[str, dict[str, Any]], sending: Sending) -> str: ...
 
     def find_batch(self, sending: Sending) -> str | None: ...
 
-    def batch_results(self, id: str) -> dict[str, Result] | None: ...
+    def batch_results(self, id: str, asked: Collection[str]) -> dict[str, Result] | None: ...
 
 
 @runtime_checkable
@@ -215,7 +219,7 @@ def url_variable(provider: Provider) -> str:
 
 class Target(Struct, frozen=True, kw_only=True):
     """Whom to ask. `model` is the whole name, from which the API follows; `server` is what answers
-    are kept under; `url` None is the provider's own."""
+    are kept under; `url` None is the provider's own. `batches`: does it take them?"""
 
     model: str
     provider: Provider
@@ -223,6 +227,7 @@ class Target(Struct, frozen=True, kw_only=True):
     server: str
     key_env: str | None = None
     prices: Rates | None = None
+    batches: bool = False
 
     @property
     def name(self) -> str:

@@ -50,6 +50,7 @@ class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     key_env: str | None = None
     api: Literal["chat", "responses"] | None = None
     prices: Rates | None = None
+    batches: bool = False
 
 
 _UNCONFIGURED = ModelConfig()
@@ -115,6 +116,7 @@ def _target(provider: Provider, name: str, said: ModelConfig = _UNCONFIGURED) ->
         server=server,
         key_env=said.key_env,
         prices=said.prices,
+        batches=provider is ANTHROPIC or said.batches or (provider.batches and not server),
     )
 
 
