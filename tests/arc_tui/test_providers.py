@@ -15,10 +15,12 @@ from arc_tui.config import BadConfig, read_config
 from arc_tui.features.replay.screen import ReplayScreen
 from replay.doctor.assumptions import OPENAI_ASSUMPTIONS
 from replay.store.handle import Store
-from replay.trace import Message, Request
+from replay.trace import Message, Outcome, Request
 from taxonomy.judgements.schema import open_ledger
+from tests.arc_tui.test_judging_pairs import put_trial
 from tests.arc_tui.test_unfinished import COMMANDS, ended
 from tests.messages_api import Body
+from tests.messages_api.batches import Fate
 from tests.openai_servers import Call, OpenaiApi, Said, said
 from tests.replay.live_case import MODEL, clean_environment
 from tests.replay.locked_case import TOOLS, spans, stored
@@ -144,8 +146,68 @@ def test_a_batch_is_refused_in_a_sentence(
     db = tmp_path / "arc.db"
     recorded_run(db)
     ended(db, "replay", "last", "--schedule", "batch", *LIMIT)
-    assert "openai:gpt-4o does not accept batches" in "".join(capsys.readouterr())
-    assert not openai_api.answered
+    shown = "".join(capsys.readouterr())
+    assert "openai:gpt-4o does not accept batches" in shown
+    assert "`batches = true`" in shown
+    assert not openai_api.received
+
+
+BATCHED = ("replay", "try", "probe", "judge")
+
+
+@pytest.mark.pilot
+@pytest.mark.parametrize("api", ["chat", "responses"])
+@pytest.mark.parametrize("command", BATCHED)
+def test_commands_send_batches_where_the_server_takes_them(
+    db: Path, tmp_path: Path, openai_api: OpenaiApi, capsys: pytest.CaptureFixture[str],
+    command: str, api: str,
+) -> None:  # fmt: skip
+    openai_api.batches.fate = Fate(polls=0)
+    settings(
+        tmp_path,
+        f'[models.mine]\nmodel = "gpt-4o"\nbase_url = "{openai_api.base_url}/v1"\n'
+        f'api = "{api}"\nbatches = true\n',
+    )
+    words = (*COMMANDS[command], "--schedule", "batch", "--model", "mine")
+    ended(db, *words, *LIMIT)
+    shown = "".join(capsys.readouterr())
+    assert openai_api.answered, shown
+    assert all(each.batch for each in openai_api.answered), "half the price"
+    assert openai_api.asked == 0
+    before = len(openai_api.received)
+    ended(db, *words, "--json")
+    assert len(openai_api.received) == before, "cached"
+
+
+JUDGED = {"steps": (), "samples": ("-k", "2"), "classes": ("--classify",), "pairs": ("--pair",)}
+
+
+@pytest.mark.pilot
+@pytest.mark.parametrize("question", JUDGED)
+def test_a_judge_asks_about_all_runs_in_one_batch_and_anew_in_another(
+    tmp_path: Path, openai_api: OpenaiApi, capsys: pytest.CaptureFixture[str], question: str
+) -> None:
+    openai_api.batches.fate = Fate(polls=0)
+    db = tmp_path / "arc.db"
+    runs = [put_trial(db, "shop", trial, 7, Outcome(status="failed")) for trial in (0, 1)]
+    settings(
+        tmp_path,
+        f'[models.mine]\nmodel = "gpt-4o"\nbase_url = "{openai_api.base_url}/v1"\n'
+        "batches = true\nprices = {input = 1.0, output = 2.0}\n",
+    )
+    words = ("judge", *runs, *JUDGED[question], "--schedule", "batch", "--model", "mine", "--json")
+    ended(db, *words, "--estimate")
+    half = json.loads(capsys.readouterr().out)["usd"]
+    ended(db, *words[:-1], "--schedule", "fast", "--json", "--estimate")
+    assert json.loads(capsys.readouterr().out)["usd"] == pytest.approx(half * 2)
+    for times in (1, 2):
+        ended(db, *words, *LIMIT, "--no-cache")
+        shown = json.loads(capsys.readouterr().out)
+        views = shown if isinstance(shown, list) else [shown]
+        sent = [each for each in openai_api.received if each.method == "POST"]
+        assert sum(each.path == "/v1/batches" for each in sent) == times
+        assert len(openai_api.answered) == times * sum(each["calls"] for each in views)
+    assert openai_api.asked == 0
 
 
 # --- the settings
@@ -192,6 +254,10 @@ def test_a_model_of_the_settings_is_asked_by_its_name(
         (
             '[models.x]\nprovider = "vertex"\napi = "chat"',
             "[models.x] api: only the provider openai",
+        ),
+        (
+            '[models.x]\nprovider = "anthropic"\nbatches = true',
+            "[models.x] batches: only a server of the provider openai",
         ),
         (
             "[models.x.prices]\ninput = -1.0\noutput = 1.0",
