@@ -36,6 +36,11 @@ class Provider(Struct, frozen=True, kw_only=True):
     batches: bool = False
 
     @property
+    def is_azure(self) -> bool:
+        """Is it OpenAI's models on Azure, which have endpoints, versions and deployments?"""
+        return self.prices == "azure"
+
+    @property
     def install(self) -> str:
         """How to get the package that it needs."""
         return f"Try: pip install 'arc-tui[{self.extra}]'"
@@ -56,6 +61,15 @@ RESPONSES = Provider(
 )
 UNSEALED = msgspec.structs.replace(RESPONSES, name="openai-responses-plain", reasoning=False)
 """The same for runs of another account, whose encrypted reasoning OpenAI refuses."""
+AZURE = Provider(name="azure", title="Azure OpenAI", wire="chat", prices="azure", extra="openai")
+AZURE_RESPONSES = Provider(
+    name="azure-responses",
+    title="Azure OpenAI",
+    wire="responses",
+    prices="azure",
+    extra="openai",
+    reasoning=True,
+)
 BEDROCK = Provider(
     name="bedrock", title="Amazon Bedrock", wire="messages", prices="aws", extra="bedrock"
 )
@@ -63,7 +77,15 @@ VERTEX = Provider(
     name="vertex", title="Google Vertex AI", wire="messages", prices="google", extra="vertex"
 )
 
-PROVIDERS = {each.name: each for each in (ANTHROPIC, OPENAI, RESPONSES, UNSEALED, BEDROCK, VERTEX)}
+PROVIDERS = {
+    each.name: each
+    for each in (
+        ANTHROPIC, OPENAI, RESPONSES, UNSEALED, AZURE, AZURE_RESPONSES, BEDROCK, VERTEX,
+    )
+}  # fmt: skip
+
+BY_RESPONSES = {OPENAI.name: RESPONSES, AZURE.name: AZURE_RESPONSES}
+"""The same provider by its other API."""
 
 _OPENAIS = re.compile(r"(?:gpt-(?!oss)|chatgpt-|o\d(?:$|-)|codex-|computer-use-)")
 _REASONING = re.compile(r"(?:o\d(?:$|-)|gpt-(?:[5-9]|\d\d)(?!.*chat)|codex-)")

@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import msgspec
 
@@ -20,7 +21,7 @@ from replay.errors import ModelRefused
 from replay.formats.common import count, listed, obj, word
 from replay.messages import content_text, parse_arguments
 from replay.models.connection import SdkConnection
-from replay.models.protocol import is_local
+from replay.models.protocol import AZURE_VARIABLE, is_local
 from replay.models.wire import (
     STREAM_ABOVE,
     BrokenStream,
@@ -37,12 +38,26 @@ from replay.providers import UNSEALED, reasons
 Body = dict[str, Any]
 
 KEY_VARIABLE = "OPENAI_API_KEY"
+AZURE_KEY_VARIABLE = "AZURE_OPENAI_API_KEY"
+TOKEN_VARIABLE = "AZURE_OPENAI_AD_TOKEN"
+VERSION_VARIABLE = "OPENAI_API_VERSION"
 INSTALL = "Try: pip install 'arc-tui[openai]'"
 NOT_INSTALLED = "OpenAI's APIs need the package openai, which is not installed"
 
 
+class Azure(NamedTuple):
+    """What an API is asked with on Azure. `version` is one that was configured, None for that of
+    the environment."""
+
+    version: str | None
+
+    def said(self) -> str | None:
+        """The version that is asked for, None where nothing says one."""
+        return self.version or os.environ.get(VERSION_VARIABLE)
+
+
 class OpenAI(NamedTuple):
-    """As `wire.Wire`. `key_variable` names what the key is in."""
+    """As `wire.Wire`. `key_variable` names what the key is in; `azure` None is any other server."""
 
     title: str
     path: str
@@ -53,13 +68,19 @@ class OpenAI(NamedTuple):
     reasoning: Body = {}
     """What a model that reasons is asked for, so that its reasoning can be sent back."""
     key_variable: str = KEY_VARIABLE
+    azure: Azure | None = None
 
     @property
     def key_hint(self) -> str:
+        if self.azure is not None:
+            also = f", or {TOKEN_VARIABLE}" if self.key_variable == AZURE_KEY_VARIABLE else ""
+            return f"Try: set {self.key_variable}{also}"
         return f"Try: set {self.key_variable}, or OPENAI_BASE_URL to a local server"
 
     @property
     def other_kind(self) -> str:
+        if self.azure is not None:
+            return f"Try: set {AZURE_VARIABLE} to a resource, as https://NAME.openai.azure.com"
         return f"Try: set OPENAI_BASE_URL to a server with {self.title}"
 
     def connect(self, base_url: str) -> Connection:
@@ -108,32 +129,62 @@ def connect(base_url: str, wire: OpenAI) -> Connection:
     key = require_key(base_url, wire)
     import httpx2
     import openai
-    from openai import AsyncOpenAI
 
     # What the package remarks would land in the middle of a screen.
     logging.getLogger("openai").addHandler(logging.NullHandler())
-
-    client = AsyncOpenAI(
-        api_key=key,
-        base_url=base_url,
-        max_retries=0,
+    beside: dict[str, Any] = {
+        "max_retries": 0,
         # A proxy from the environment must not stand between this machine and itself.
-        http_client=httpx2.AsyncClient(trust_env=False) if is_local(base_url) else None,
-    )
+        "http_client": httpx2.AsyncClient(trust_env=False) if is_local(base_url) else None,
+    }
+    if wire.azure is None:
+        client = openai.AsyncOpenAI(api_key=key, base_url=base_url, **beside)
+    else:
+        client = openai.AsyncAzureOpenAI(
+            api_key=key,  # None: a token is in the environment
+            azure_endpoint=base_url,
+            api_version=wire.azure.said(),
+            **beside,
+        )
     return SdkConnection(client, openai, lambda body: {"content": digests.pack(body)})
 
 
-def require_key(base_url: str, wire: OpenAI) -> str:
-    """The key for a server; any text for one on this machine, which needs none.
+def require_key(base_url: str, wire: OpenAI) -> str | None:
+    """The key for a server; any text for one on this machine, which needs none. None where Azure is
+    asked with a token of the environment.
 
-    Raises ModelRefused where there is none, and where the SDK is not installed. Imports nothing.
+    Raises ModelRefused where there is none, where Azure's endpoint or version is not known, and
+    where the SDK is not installed. Imports nothing.
     """
     if find_spec("openai") is None:
         raise ModelRefused(NOT_INSTALLED, INSTALL)
+    if wire.azure is not None and not base_url:
+        raise ModelRefused(f"{wire.title}: {AZURE_VARIABLE} is not set", wire.other_kind)
+    if wire.azure is not None and not wire.azure.said():
+        raise ModelRefused(
+            f"{wire.title}: no version of its API given",
+            f"Try: set {VERSION_VARIABLE}, or `api_version` in a section [models.NAME]",
+        )
     key = os.environ.get(wire.key_variable)
+    if not key and wire.azure is not None and os.environ.get(TOKEN_VARIABLE):
+        return None
     if not key and not is_local(base_url):
         raise ModelRefused(f"no key for {wire.title}", wire.key_hint)
     return key or "local"
+
+
+def azure(wire: OpenAI, deployment: str, version: str | None) -> OpenAI:
+    """The same API of a deployment on Azure. A chat has it in its path; the SDK, which is given
+    bytes, cannot put it there."""
+    path = wire.path
+    if wire.read is chat_message:
+        path = f"/deployments/{quote(deployment, safe='')}{path}"
+    return wire._replace(
+        title=f"{wire.title} of Azure OpenAI",
+        path=path,
+        key_variable=AZURE_KEY_VARIABLE,
+        azure=Azure(version),
+    )
 
 
 # --- Chat Completions

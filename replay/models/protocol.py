@@ -17,6 +17,8 @@ from msgspec import Struct
 from replay.errors import ModelRefused, RequestRefused
 from replay.providers import (
     ANTHROPIC,
+    AZURE,
+    AZURE_RESPONSES,
     BEDROCK,
     OPENAI,
     RESPONSES,
@@ -145,6 +147,7 @@ def flaw(answer: Any) -> str | None:
 OFFICIAL = "https://api.anthropic.com"
 SERVER_VARIABLE = "ANTHROPIC_BASE_URL"
 OPENAI_VARIABLE = "OPENAI_BASE_URL"
+AZURE_VARIABLE = "AZURE_OPENAI_ENDPOINT"
 
 _PORTS = {"http": 80, "https": 443}
 
@@ -207,6 +210,8 @@ _URL_VARIABLES = {
     OPENAI.name: OPENAI_VARIABLE,
     RESPONSES.name: OPENAI_VARIABLE,
     UNSEALED.name: OPENAI_VARIABLE,
+    AZURE.name: AZURE_VARIABLE,
+    AZURE_RESPONSES.name: AZURE_VARIABLE,
     BEDROCK.name: "ANTHROPIC_BEDROCK_BASE_URL",
     VERTEX.name: "ANTHROPIC_VERTEX_BASE_URL",
 }
@@ -219,7 +224,8 @@ def url_variable(provider: Provider) -> str:
 
 class Target(Struct, frozen=True, kw_only=True):
     """Whom to ask. `model` is the whole name, from which the API follows; `server` is what answers
-    are kept under; `url` None is the provider's own. `batches`: does it take them?"""
+    are kept under; `url` None is the provider's own. `batches`: does it take them? `api_version` is
+    that of Azure's API, None elsewhere."""
 
     model: str
     provider: Provider
@@ -228,6 +234,7 @@ class Target(Struct, frozen=True, kw_only=True):
     key_env: str | None = None
     prices: Rates | None = None
     batches: bool = False
+    api_version: str | None = None
 
     @property
     def name(self) -> str:

@@ -226,8 +226,11 @@ def declined(reply: Reply, asked: Asked) -> Failed | None:
 
 
 def _speaks_of(reply: Reply, model: str) -> bool:
-    """Does an error come from a server of the Messages API, or name the model that was asked?"""
-    return b'"type":"error"' in reply.body.replace(b" ", b"") or model.encode() in reply.body
+    """Does an error come from a server of the Messages API, say that a deployment is not there, or
+    name the model that was asked?"""
+    known = (b'"type":"error"', b'"code":"DeploymentNotFound"')
+    raw = reply.body.replace(b" ", b"")
+    return any(each in raw for each in known) or model.encode() in reply.body
 
 
 def _error(reply: Reply) -> dict[str, Any]:

@@ -128,13 +128,14 @@ def test_a_missing_package_is_one_sentence_that_installs_it(
 def test_the_provider_names_platforms_whose_settings_lack(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "CLOUD_ML_REGION"):
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "CLOUD_ML_REGION", "AZURE_OPENAI_ENDPOINT"):
         monkeypatch.delenv(name, raising=False)
     db = tmp_path / "arc.db"
     recorded_run(db)
     for model, lacks in (
         ("bedrock:anthropic.claude-x", "AWS_REGION or AWS_DEFAULT_REGION is not set"),
         ("vertex:claude-x", "CLOUD_ML_REGION is not set"),
+        ("azure:gpt-4o", "AZURE_OPENAI_ENDPOINT is not set"),
     ):
         assert ended(db, "replay", "last", "--model", model, *LIMIT) == 2
         assert lacks in capsys.readouterr().err.splitlines()[0]
@@ -253,7 +254,11 @@ def test_a_model_of_the_settings_is_asked_by_its_name(
         ('[models.x]\nbase_url = "localhost:80"', "[models.x] base_url: not a server address"),
         (
             '[models.x]\nprovider = "vertex"\napi = "chat"',
-            "[models.x] api: only the provider openai",
+            "[models.x] api: only the providers openai and azure have several",
+        ),
+        (
+            '[models.x]\napi_version = "2024-10-21"',
+            "[models.x] api_version: only the provider azure has versions",
         ),
         (
             '[models.x]\nprovider = "anthropic"\nbatches = true',
@@ -343,6 +348,23 @@ def test_a_check_up_tries_what_replay_assumes_of_openais_apis(
     assert (report["model"], report["server"]) == (model, f"{openai_api.base_url}/v1")
     assert ended(db, "doctor", "--markdown", "--model", model) == 0
     assert "openai 3" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("model", ["azure:gpt-4o", "azure-responses:gpt-4o"])
+def test_a_check_up_tries_azure(
+    db: Path, openai_api: OpenaiApi, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch, model: str,
+) -> None:  # fmt: skip
+    openai_api.policy = checked
+    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", openai_api.base_url)
+    monkeypatch.setenv("OPENAI_API_VERSION", "2024-10-21")
+    assert ended(db, "doctor", "--live", "--model", model, "--max-calls", "30", "--json") == 0
+    report = json.loads(capsys.readouterr().out)["report"]
+    assert {each["outcome"] for each in report["results"]} == {None, "unclear", "holds"}
+    assert (report["model"], report["server"]) == (model, openai_api.base_url)
+    assert {each.path.split("/")[1] for each in openai_api.received} == {"openai"}
+    assert ended(db, "config") == 0
+    assert "OPENAI_API_VERSION" in capsys.readouterr().out
 
 
 def test_a_check_up_says_what_does_not_hold(

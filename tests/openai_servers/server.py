@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
+from urllib.parse import unquote
 
 from msgspec import Struct, structs
 
@@ -26,10 +27,17 @@ from tests.openai_servers.rate_limits import RateLimits
 from tests.openai_servers.shape import Body, Refused
 
 _AZURE = re.compile(r"/openai/deployments/([^/]+)/chat/completions")
+_AZURE_RESPONSES = "/openai/responses"
 _MODEL = re.compile(r"/v1/models/([^/]+)")
 _RESPONSE = re.compile(rf"{RESPONSES}/([^/]+)")
 _BATCH = re.compile(r"/v1/batches/([^/]+)(/cancel)?")
 _CONTENT = re.compile(r"/v1/files/([^/]+)/content")
+
+
+NO_DEPLOYMENT = (
+    "The API deployment for this resource does not exist. If you created the deployment within the"
+    " last 5 minutes, please wait a moment and try again."
+)
 
 
 class Answered(Struct, frozen=True):
@@ -41,14 +49,14 @@ class Answered(Struct, frozen=True):
 
 
 class OpenaiApi(Loopback):
-    """The server of OpenAI's two APIs, and of Azure's path to the first.
+    """The server of OpenAI's two APIs, and of Azure's paths to them.
 
     `policy` answers both. `models` are those it knows, None for any name; `keys` those it lets in,
     None for any. Limits are a minute's. `clock` gives seconds since the epoch. `batches` says what
     becomes of those that are sent.
     """
 
-    answers = rf"{CHAT}|{RESPONSES}|{_AZURE.pattern}"
+    answers = rf"{CHAT}|{RESPONSES}|{_AZURE.pattern}|{_AZURE_RESPONSES}"
 
     def __init__(
         self,
@@ -118,7 +126,11 @@ class OpenaiApi(Loopback):
             case "POST", "/v1/chat/completions":
                 return self._chat(received.body, cut)
             case "POST", _ if azure is not None and "api-version" in received.query:
-                return self._chat({**received.body, "model": azure[1]}, cut, azure=True)
+                return self._chat({**received.body, "model": unquote(azure[1])}, cut, azure=True)
+            case "POST", path if path == _AZURE_RESPONSES and "api-version" in received.query:
+                return self._respond(received.body, cut)
+            case _, path if _is_azures(path):
+                return Refused("Resource not found", None, "404", 404)
             case "POST", "/v1/responses":
                 return self._respond(received.body, cut)
             case "GET", _ if kept is not None:
@@ -249,16 +261,23 @@ def _length(parts: list[Any]) -> int:
     return tokens(len(shown(parts)))
 
 
+def _is_azures(path: str) -> bool:
+    return path.startswith("/openai/")
+
+
 def _key(received: Received) -> str:
-    """The key of a request; Azure's stands in a header of its own."""
-    azure = received.headers.get("api-key") if _AZURE.fullmatch(received.path) else None
+    """The key of a request; Azure's stands in a header of its own, a token where others have it."""
+    azure = received.headers.get("api-key") if _is_azures(received.path) else None
     return azure or received.headers.get("authorization", "").removeprefix("Bearer ").strip()
 
 
 def _refusal(received: Received, refused: Refused) -> Reply:
     body = refused.body
-    if _AZURE.fullmatch(received.path) and refused.status in {401, 404}:
-        body = {"error": {"code": refused.code or str(refused.status), "message": refused.message}}
+    if _is_azures(received.path) and refused.status in {401, 404}:
+        code, said = refused.code or str(refused.status), refused.message
+        if code == "model_not_found":
+            code, said = "DeploymentNotFound", NO_DEPLOYMENT
+        body = {"error": {"code": code, "message": said}}
     return Reply(status=refused.status, body=json.dumps(body))
 
 
