@@ -139,6 +139,32 @@ def is_o_series(model: str) -> bool:
     return re.match(r"o\d(?:$|-)", bare(model).removeprefix("openai/").lower()) is not None
 
 
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+"""The words of all APIs for how hard a model tries, the least first."""
+
+_MESSAGES_EFFORTS = EFFORTS[2:]
+_QUIET = re.compile(r"gpt-[34]|chatgpt-|gpt-5(\.\d+)?-chat")
+_KNOWN_EFFORTS = (
+    (re.compile(r"o\d(?:$|-)"), EFFORTS[2:5]),
+    (re.compile(r"gpt-5(?:$|-)"), EFFORTS[1:5]),
+    (re.compile(r"gpt-5\.1-codex-max"), ("none", *EFFORTS[2:6])),
+    (re.compile(r"gpt-5\.1"), ("none", *EFFORTS[2:5])),
+    (re.compile(r"gpt-5\.[234]"), ("none", *EFFORTS[2:6])),
+)
+"""What is published of OpenAI's models. A model that is not here decides for itself."""
+
+
+def efforts(model: str) -> tuple[str, ...]:
+    """The words for its effort that a model of that whole name takes, as far as they are known:
+    those of its API where nothing is known of the model, () for one that is known to take none."""
+    if wire_of(model) == "messages":
+        return _MESSAGES_EFFORTS
+    name = bare(model).removeprefix("openai/").removeprefix("ft:").lower()
+    if _QUIET.match(name):
+        return ()
+    return next((words for pattern, words in _KNOWN_EFFORTS if pattern.match(name)), EFFORTS)
+
+
 _MILLION = 1_000_000
 
 

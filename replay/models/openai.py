@@ -33,6 +33,7 @@ from replay.models.wire import (
 )
 from replay.openai_requests import reasoning_item
 from replay.openai_streams import assembled_chat, assembled_response
+from replay.providers import RESPONSES as RESPONSES_PROVIDER
 from replay.providers import UNSEALED, reasons
 
 Body = dict[str, Any]
@@ -115,6 +116,8 @@ class OpenAI(NamedTuple):
                 "recorded reasoning is read for the account alone that recorded it."
                 f" Try: --model {UNSEALED.name}:NAME, which is sent none"
             )
+        if "/v1/responses" in said:
+            return f"Try: --model {RESPONSES_PROVIDER.name}:NAME"
         if "response_format" in said or "json_schema" in said:
             return "the server's models do not all take a schema for their answers"
         return ""
