@@ -174,6 +174,17 @@ OPENAI_ASSUMPTIONS: tuple[Assumption, ...] = (
         otherwise="steps recorded with a large limit fail, or are counted at their most",
     ),
     Assumption(
+        id="batch",
+        says="a batch is accepted, can be retrieved by its id and be cancelled",
+        otherwise="`--schedule batch` cannot be used here",
+    ),
+    Assumption(
+        id="batch_discount",
+        says="a response in a batch costs half",
+        otherwise="estimates and limits in USD are off for `--schedule batch`",
+        untried="billing data is not available to arc",
+    ),
+    Assumption(
         id="rate_limit",
         says="a busy server sends `retry-after` or `x-ratelimit-reset-*`",
         otherwise="retries come too early or too late; spending limits still hold",

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from replay.budget import Budget
+from replay.budget import Budget, Worst
 from replay.convert import Converter, Sent
 from replay.doctor.context import TIMEOUT_S, Body, ServerCheck
 from replay.doctor.probes import (
@@ -24,9 +24,11 @@ from replay.doctor.probes import (
     unclear,
     used,
 )
-from replay.errors import RequestRefused
-from replay.models.live import Live
-from replay.models.protocol import Target
+from replay.errors import ModelRefused, RequestRefused
+from replay.models.choose import client_of
+from replay.models.line import max_cost
+from replay.models.openai_batches import BatchingOpenAI
+from replay.models.protocol import BATCH_PRICE_SHARE, Sending, Target
 from replay.models.servers import wire_of
 from replay.openai_requests import grow
 from replay.openai_settings import DEFAULT_REASONED_TOKENS
@@ -54,7 +56,7 @@ class OpenAICheck(ServerCheck):
     """A model at a server of one of OpenAI's APIs."""
 
     def __init__(self, store: Store, target: Target, budget: Budget) -> None:
-        live = Live(
+        live = client_of(target)(
             target.model,
             budget=budget,
             wire=wire_of(target),
@@ -64,6 +66,34 @@ class OpenAICheck(ServerCheck):
             timeout_s=TIMEOUT_S,
         )
         super().__init__(store, budget, live, target.server)
+        self._batching = live if isinstance(live, BatchingOpenAI) else None
+
+    def try_batch(self) -> Found:
+        """Two requests sent, found again, and cancelled: nobody waits a day for them."""
+        if self._batching is None:
+            return unclear("batch", "the settings do not say that this server takes batches")
+        bodies = {f"arc-doctor-{at}": body for at, body in enumerate(batched(self.model), 1)}
+        each = [max_cost(body, self.model) for body in bodies.values()]
+        usd = [call.usd for call in each if call.usd is not None]
+        self.afford(
+            Worst(
+                tokens=sum(call.tokens for call in each),
+                usd=sum(usd) * BATCH_PRICE_SHARE if len(usd) == len(each) else None,
+            )
+        )
+        sending = Sending(2, self.began_ns, frozenset(), f"arc-doctor-{self.began_ns}")
+        try:
+            name = self._batching.send_batch(bodies, sending)
+        except ModelRefused as refused:
+            return fails("batch", f"rejected: {refused.message}")
+        status = self._batching.batch_status(name)
+        if status is None:
+            return fails("batch", "accepted, but not retrieved by its id")
+        try:
+            cancelled = self._batching.cancel_batch(name)
+        except ModelRefused as refused:
+            cancelled = f"not cancelled ({refused.message})"
+        return holds("batch", f"accepted, `{status}` when retrieved, then {cancelled}")
 
 
 def _body(model: str, said: list[Body], tools: tuple[Tool, ...] = (), **params: Any) -> Body:
@@ -238,6 +268,14 @@ def _stream(desk: ServerCheck) -> Iterator[Found]:
         yield _figures("stream", answer)
 
 
+def batched(model: str) -> list[Body]:
+    return [plain(model, max_tokens=_room(model) + at) for at in (0, 1)]
+
+
+def _batch(desk: OpenAICheck) -> Iterator[Found]:
+    yield desk.try_batch()
+
+
 def _figures(check: str, answer: Body) -> Found:
     said = f"{input_tokens(answer)} tokens in, {used(answer, 'output_tokens')} out"
     known = input_tokens(answer) > 0 and used(answer, "output_tokens") > 0
@@ -255,5 +293,6 @@ PROBES: tuple[Probe, ...] = (
     Probe(("answer_form",), _answer_form, lambda model: [ask_form(model)]),
     Probe(("usage",), _usage, lambda model: [plain(model)]),
     Probe(("stream",), _stream, lambda model: [ask_long(model)]),
+    Probe(("batch",), _batch, batched),
 )
 """In the order they are asked."""

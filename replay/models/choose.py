@@ -67,7 +67,8 @@ def choose(
 _SOURCES = {ANTHROPIC.name: "claude"}
 
 
-def _client(target: Target) -> Callable[..., Live]:
+def client_of(target: Target) -> Callable[..., Live]:
+    """What asks a target, to be made with its name, its API and a budget."""
     if target.provider is ANTHROPIC:
         from replay.models.claude import Claude
 
@@ -83,7 +84,7 @@ def _client(target: Target) -> Callable[..., Live]:
 
 def _live(target: Target, budget: Budget) -> Live:
     """The client of a target's API."""
-    return _client(target)(
+    return client_of(target)(
         target.model,
         budget=budget,
         wire=wire_of(target),

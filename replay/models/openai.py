@@ -149,7 +149,9 @@ def connect(base_url: str, wire: OpenAI) -> Connection:
             api_version=wire.azure.said(),
             **beside,
         )
-    return SdkConnection(client, openai, lambda body: {"content": digests.pack(body)})
+    return SdkConnection(
+        client, openai, lambda body: {} if body is None else {"content": digests.pack(body)}
+    )
 
 
 def require_key(base_url: str, wire: OpenAI) -> str | None:

@@ -5,7 +5,7 @@ down.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from replay import digests
 from replay.errors import ModelRefused, RequestRefused
@@ -28,7 +28,16 @@ class BatchingOpenAI(Batching):
 
     def __init__(self, name: str, *, wire: OpenAI, **beside: Any) -> None:
         super().__init__(name, wire=wire, **beside)
-        self._batches = FileBatches(self._line, wire)
+        self._files = FileBatches(self._line, wire)
+        self._batches = self._files
+
+    def batch_status(self, id: str) -> str | None:
+        """How far a batch is, in the server's word; None where it has no such batch."""
+        return self._loop.run(self._files.status("GET", id))
+
+    def cancel_batch(self, id: str) -> str | None:
+        """Have a batch cancelled; how far it is then, None where it has no such batch."""
+        return self._loop.run(self._files.status("POST", f"{id}/cancel"))
 
 
 class FileBatches(Batches):
@@ -70,6 +79,10 @@ class FileBatches(Batches):
             "completion_window": WINDOW,
             "metadata": {_MARK: sending.mark},
         }
+
+    async def status(self, method: Literal["GET", "POST"], path: str) -> str | None:
+        reply = await self._line.fetch(method, f"{self.path}/{path}")
+        return word((json_object(reply) or {}).get("status"))
 
     def is_meant(self, batch: Body, sending: Sending) -> bool:
         return obj(batch.get("metadata")).get(_MARK) == sending.mark

@@ -21,7 +21,7 @@ from tests.arc_tui.test_judging_pairs import put_trial
 from tests.arc_tui.test_unfinished import COMMANDS, ended
 from tests.messages_api import Body
 from tests.messages_api.batches import Fate
-from tests.openai_servers import Call, OpenaiApi, Said, said
+from tests.openai_servers import Call, Fault, OpenaiApi, Said, said
 from tests.replay.live_case import MODEL, clean_environment
 from tests.replay.locked_case import TOOLS, spans, stored
 from tests.screen import rows, settle
@@ -343,11 +343,32 @@ def test_a_check_up_tries_what_replay_assumes_of_openais_apis(
     outcomes = {each["id"]: each["outcome"] for each in report["results"]}
     untried = {each.id for each in OPENAI_ASSUMPTIONS if each.untried is not None}
     assert {name for name, outcome in outcomes.items() if outcome is None} == untried
-    assert outcomes.pop("reasoning_back") == back
+    assert (outcomes.pop("reasoning_back"), outcomes.pop("batch")) == (back, "unclear")
     assert {outcome for name, outcome in outcomes.items() if name not in untried} == {"holds"}
     assert (report["model"], report["server"]) == (model, f"{openai_api.base_url}/v1")
     assert ended(db, "doctor", "--markdown", "--model", model) == 0
     assert "openai 3" in capsys.readouterr().out
+
+
+def test_a_check_up_tries_a_batch_where_a_server_is_said_to_take_them(
+    db: Path, tmp_path: Path, openai_api: OpenaiApi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    openai_api.policy = checked
+    settings(
+        tmp_path,
+        f'[models.mine]\nmodel = "gpt-4o"\nbase_url = "{openai_api.base_url}/v1"\nbatches = true\n',
+    )
+    words = ("doctor", "--live", "--model", "mine", "--max-calls", "30", "--json")
+    for fault, code, said_ in (
+        (None, 0, "accepted, `in_progress` when retrieved, then cancelling"),
+        (Fault(status=404, path="/v1/files"), 1, "does not accept batches"),
+        (Fault(status=404, path="/v1/batches/.*"), 1, "accepted, but not retrieved by its id"),
+    ):
+        openai_api.fault(*[fault] if fault is not None else [])
+        assert ended(db, *words) == code
+        results = json.loads(capsys.readouterr().out)["report"]["results"]
+        (found,) = [each for each in results if each["id"] == "batch"]
+        assert said_ in found["finding"]
 
 
 @pytest.mark.parametrize("model", ["azure:gpt-4o", "azure-responses:gpt-4o"])
