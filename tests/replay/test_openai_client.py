@@ -648,19 +648,24 @@ def test_every_recorded_step_that_can_be_asked_is_accepted(
 
 # --- the same everywhere
 
+EVERY_PROVIDER = (
+    CHAT_MODEL, RESPONSES_MODEL, "openai-responses:gpt-5", "openai-responses-plain:gpt-5",
+    "azure:gpt-4o", "azure-responses:gpt-5", "openai:qwen3:8b",
+)  # fmt: skip
+
 DIGESTS = """
 from replay.store.handle import Store
 from replay.compare.rules import PLAIN
 from replay.locked.row import LOOK, Models
 from replay.locked.run import core, replay
 from replay.models.choose import choose
-from tests.replay.test_openai_client import CHAT_MODEL, EDIT, RESPONSES_MODEL
+from tests.replay.test_openai_client import EDIT, EVERY_PROVIDER
 from replay.store.read import load
 from replay.store.rows import trace_rows
 import sys
 with Store.open(sys.argv[1]) as store:
     trace = load(store, trace_rows(store)[0].trace)
-    for model in (CHAT_MODEL, RESPONSES_MODEL):
+    for model in EVERY_PROVIDER:
         with choose(model, store) as offline:
             arms = Models.one(offline)
             rows = {row.step: row for row in replay(trace, EDIT, arms, sampling=LOOK)}
@@ -672,12 +677,14 @@ assert not {"openai", "anthropic", "httpx2"} & sys.modules.keys(), "an SDK was i
 
 @pytest.mark.process
 def test_a_stored_replay_has_one_digest_in_every_environment(
-    api: OpenaiApi, tmp_path: Path
+    api: OpenaiApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", api.base_url)
+    monkeypatch.setenv("OPENAI_API_VERSION", "2024-10-21")
     db = tmp_path / "arc.db"
     with Store.open(db) as store:
         trace = recorded_run(store)
-        for model in (CHAT_MODEL, RESPONSES_MODEL):
+        for model in EVERY_PROVIDER:
             with live(model, store) as asked:
                 list(replay(trace, EDIT, Models.one(asked), sampling=LOOK))
     before, found = api.asked, set()
@@ -689,5 +696,5 @@ def test_a_stored_replay_has_one_digest_in_every_environment(
         )  # fmt: skip
         found.add(done.stdout)
     assert len(found) == 1
-    assert len(found.pop().splitlines()) == 2
+    assert len({*found.pop().splitlines()}) == len(EVERY_PROVIDER)
     assert api.asked == before
