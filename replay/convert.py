@@ -19,7 +19,8 @@ from typing import Any
 from msgspec import Struct
 
 from replay import digests, messages, openai_requests, openai_settings
-from replay.openai_requests import TRANSLATED, UNSENT
+from replay.openai_items import UNSENT
+from replay.openai_requests import TRANSLATED
 from replay.providers import WireName, bare, wire_of
 from replay.trace import NO_TOOLS, Fidelity, Json, Level, Message, Request, Tool
 from replay.turns import (

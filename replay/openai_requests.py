@@ -6,8 +6,7 @@ another shape, or one that OpenAI would refuse (a call without its result, a res
 call, an empty message), is made into turns of the Messages API first (`replay.turns`), where what
 is missing is found and listed, and from there into OpenAI's words.
 
-Items of the Responses API are made from chat messages, one by one; an importer has made the
-messages from such items before.
+Items of the Responses API are made from chat messages (`openai_items`).
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from msgspec import Struct
 
 from replay import digests, messages
 from replay.messages import REASONING_ITEMS
+from replay.openai_items import Receiver, items, reasoning_sent
 from replay.providers import WireName, bare, is_openais, sends_reasoning, wire_of
 from replay.trace import Context, Json, Message
 from replay.turns import (
@@ -40,10 +40,6 @@ Body = dict[str, Any]
 ERROR_FLAG = "error flag of a result not sent"
 RESULT_MEDIA = "media of a result sent as the user's"
 TRANSLATED = "translated from another API"
-OTHERS_REASONING = "reasoning of another model not sent"
-STORED_REASONING = "reasoning stored by the provider not sent"
-UNSENT = frozenset({THINKING, OTHERS_REASONING, STORED_REASONING})
-"""Losses of what a model thought, which take no message from it."""
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _SYSTEM = {"system", "developer"}
@@ -100,11 +96,13 @@ class _Read(NamedTuple):
     aliases: Mapping[str, str] = {}
 
 
-class _Receiver(NamedTuple):
-    """A model by its name at the server, and whether it is sent its recorded reasoning."""
+class _Translated(Struct, frozen=True, eq=False, kw_only=True):
+    """A conversation after one of its turns, as it is sent. `renamed` has the names of tools by
+    those that are sent."""
 
-    model: str
-    reasoning: bool
+    turn: Turn | None = None
+    lost: tuple[str, ...] = ()
+    renamed: Mapping[str, str] = {}
 
 
 class Talk(Struct, frozen=True, eq=False, kw_only=True):
@@ -119,11 +117,12 @@ class Talks:
 
     def __init__(self, name: str) -> None:
         self._wire = wire_of(name)
-        self._to = _Receiver(bare(name), sends_reasoning(name))
+        self._to = Receiver(bare(name), sends_reasoning(name))
         self._turned = Conversations()
         # Memos hold the objects they know, so that an id is never another object's.
         self._native: dict[tuple[int, int], tuple[Any, Any, _Native | None]] = {}
-        self._made: dict[tuple[str | None, int], tuple[Turn, Turn]] = {}
+        self._heads: dict[str, _Translated] = {"": _Translated()}
+        self._made: dict[tuple[int, int], tuple[Turn, _Translated]] = {}
 
     def of(self, system: Message | None, context: Context | None) -> Talk:
         """The context as it can be sent, with the system message at its head."""
@@ -193,27 +192,47 @@ class Talks:
         talk = self._turned.of(context)
         head: list[str] = [messages.text(system)] if system is not None else []
         text = "\n\n".join(each for each in (*head, *talk.lead) if each.strip())
-        turn, lost = None, [*talk.lost]
-        if text and self._wire == "chat":
-            turn = turn_after(None, {"role": "system", "content": text})
+        made = self._after_turn(self._head(text if self._wire == "chat" else ""), talk.turn)
         aliases = dict(talk.aliases)
-        for each in talk.messages():
-            for body in _chat(each, lost, aliases):
-                for item in [body] if self._wire == "chat" else items(body):
-                    turn = turn_after(turn, item)
+        for sent, name in made.renamed.items():
+            aliases[sent] = aliases.pop(name, name)
         refused = talk.turn is None or (
             talk.turn.before is None and talk.turn.body["content"] == OPENING
         )
         return msgspec.structs.replace(
             talk,
-            turn=None if refused else turn,
+            turn=None if refused else made.turn,
             lead=talk.lead if self._wire == "responses" else (),
-            lost=tuple(dict.fromkeys(lost)),
+            lost=tuple(dict.fromkeys((*talk.lost, *made.lost))),
             aliases=aliases,
         )
 
+    def _head(self, text: str) -> _Translated:
+        """What a chat begins with."""
+        if text not in self._heads:
+            turn = turn_after(None, {"role": "system", "content": text})
+            self._heads[text] = _Translated(turn=turn)
+        return self._heads[text]
 
-def _as_recorded(message: Message, to: _Receiver) -> _Read | None:
+    def _after_turn(self, head: _Translated, last: Turn | None) -> _Translated:
+        """What comes of a conversation up to a turn of it, after a head."""
+        fresh: list[Turn] = []
+        node = last
+        while node is not None and (id(head), id(node)) not in self._made:
+            fresh.append(node)
+            node = node.before
+        made = self._made[id(head), id(node)][1] if node is not None else head
+        for each in reversed(fresh):
+            turn, lost, renamed = made.turn, [*made.lost], dict(made.renamed)
+            for body in _chat(each.body, lost, renamed):
+                for item in [body] if self._wire == "chat" else items(body):
+                    turn = turn_after(turn, item)
+            made = _Translated(turn=turn, lost=tuple(dict.fromkeys(lost)), renamed=renamed)
+            self._made[id(head), id(each)] = each, made
+        return made
+
+
+def _as_recorded(message: Message, to: Receiver) -> _Read | None:
     """A message in OpenAI's shape, None where it has none that OpenAI takes."""
     body = message.body
     if message.dialect == "anthropic":
@@ -234,7 +253,7 @@ def _as_recorded(message: Message, to: _Receiver) -> _Read | None:
     return _message_body(body, to, ())
 
 
-def _message_body(body: Body, to: _Receiver, lost: tuple[str, ...]) -> _Read | None:
+def _message_body(body: Body, to: Receiver, lost: tuple[str, ...]) -> _Read | None:
     """The fields of a recorded message that are sent; None where OpenAI would refuse it."""
     role = body.get("role")
     keys = _KEYS.get("system" if role in _SYSTEM else str(role))
@@ -280,43 +299,9 @@ def _message_body(body: Body, to: _Receiver, lost: tuple[str, ...]) -> _Read | N
     if isinstance(made.get("name"), str) and not _NAME.fullmatch(made["name"]):
         del made["name"]
         losses.append(SPEAKER)
-    thoughts = _reasoning(body.get(REASONING_ITEMS) or (), made, to, losses)
+    thoughts = reasoning_sent(body.get(REASONING_ITEMS) or (), made, to, losses)
     made |= {REASONING_ITEMS: thoughts} if thoughts else {}
     return _Read(made, tuple(dict.fromkeys(losses)), aliases)
-
-
-_DATED = re.compile(r"-\d{4}-\d\d-\d\d$")
-
-
-def _reasoning(recorded: Iterable[Body], made: Body, to: _Receiver, lost: list[str]) -> list[Body]:
-    """The reasoning items of an answer that are sent back, each with what it stands `before`.
-
-    OpenAI reads those of the model that is asked, from their encrypted content alone: nothing that
-    arc asks for is stored there, and what was is not for long. One with no item after it, which an
-    edit may have taken, is refused.
-    """
-    follow = bool(made.get("refusal") or made["content"]) + len(made.get("tool_calls", ()))
-    found: list[Body] = []
-    for each in recorded:
-        item = each["item"]
-        sealed = item.get("encrypted_content")
-        if not to.reasoning or each["before"] >= follow:
-            lost.append(THINKING)
-        elif sealed and _DATED.sub("", str(each["model"])) != _DATED.sub("", to.model):
-            lost.append(OTHERS_REASONING)
-        elif not sealed and (is_openais(to.model) or not item.get("content")):
-            lost.append(STORED_REASONING)
-        else:
-            found.append({"before": each["before"], "item": reasoning_item(item)})
-    return found
-
-
-def reasoning_item(item: Body) -> Body:
-    """A reasoning item as it is sent back: its `status` is refused there, its id must be its own
-    (or none, which a program that keeps no items sends)."""
-    kept = {name: item[name] for name in ("id", "summary", "content", "encrypted_content")
-            if item.get(name) is not None}  # fmt: skip
-    return {"type": "reasoning", "summary": [], **kept}
 
 
 def _is_content(made: Body) -> bool:
@@ -452,11 +437,11 @@ def _result_text(result: Json) -> str:
 # --- turns of the Messages API as chat messages
 
 
-def _chat(turn: Body, lost: list[str], aliases: dict[str, str]) -> Iterator[Body]:
+def _chat(turn: Body, lost: list[str], renamed: dict[str, str]) -> Iterator[Body]:
     content = turn["content"]
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
     if turn["role"] == "assistant":
-        yield _answer(blocks, lost, aliases)
+        yield _answer(blocks, lost, renamed)
         return
     if turn["role"] == "system":
         yield {"role": "system", "content": _text(blocks)}
@@ -481,14 +466,14 @@ def _chat(turn: Body, lost: list[str], aliases: dict[str, str]) -> Iterator[Body
         yield {"role": "user", "content": _simplest([*media, *said])}
 
 
-def _answer(blocks: Iterable[Body], lost: list[str], aliases: dict[str, str]) -> Body:
+def _answer(blocks: Iterable[Body], lost: list[str], renamed: dict[str, str]) -> Body:
     texts: list[str] = []
     calls: list[Body] = []
     for block in blocks:
         if block["type"] == "tool_use":
             name = short(block["name"])
             if name != block["name"]:
-                aliases[name] = aliases.pop(block["name"], block["name"])
+                renamed[name] = block["name"]
                 lost.append(RENAMED)
             calls.append(call_body(block["id"], name, block["input"]))
         elif part := _part(block, lost):
@@ -523,56 +508,3 @@ def _part(block: Body, lost: list[str]) -> Body | None:
 def _simplest(parts: list[Body]) -> Json:
     alone = len(parts) == 1 and parts[0]["type"] == "text"
     return parts[0]["text"] if alone else parts
-
-
-# --- chat messages as items of the Responses API
-
-
-def items(body: Body) -> Iterator[Body]:
-    """The items of one chat message: its text first, then its calls, reasoning where it stood."""
-    thoughts = body.get(REASONING_ITEMS, ())
-    for place, item in enumerate(_items(body)):
-        yield from (each["item"] for each in thoughts if each["before"] == place)
-        yield item
-
-
-def _items(body: Body) -> Iterator[Body]:
-    role, content = body["role"], body.get("content")
-    if role == "tool":
-        output = content if isinstance(content, str) else [*_input_parts(content or [])]
-        yield {"type": "function_call_output", "call_id": body["tool_call_id"], "output": output}
-        return
-    if role == "assistant":
-        said = body.get("refusal") or content
-        if said:
-            text = said if isinstance(said, str) else messages.content_text(said)
-            yield {"type": "message", "role": role, "content": text}
-        for call in body.get("tool_calls", ()):
-            yield {
-                "type": "function_call",
-                "call_id": call["id"],
-                "name": call["function"]["name"],
-                "arguments": call["function"]["arguments"],
-            }
-        return
-    given = content if isinstance(content, str) else [*_input_parts(content or [])]
-    yield {"type": "message", "role": role, "content": given}
-
-
-def _input_parts(parts: Iterable[Body]) -> Iterator[Body]:
-    for part in parts:
-        match part["type"]:
-            case "image_url":
-                image = part["image_url"]
-                image = image if isinstance(image, dict) else {"url": image}
-                yield {
-                    "type": "input_image",
-                    "image_url": image.get("url"),
-                    "detail": image.get("detail") or "auto",
-                }
-            case "file":
-                yield {"type": "input_file", **part["file"]}
-            case "input_audio":
-                yield part
-            case _:
-                yield {"type": "input_text", "text": part.get("text") or part.get("refusal") or ""}

@@ -31,7 +31,7 @@ from replay.models.wire import (
     events,
     output_limit,
 )
-from replay.openai_requests import reasoning_item
+from replay.openai_items import reasoning_item
 from replay.openai_streams import assembled_chat, assembled_response
 from replay.providers import RESPONSES as RESPONSES_PROVIDER
 from replay.providers import UNSEALED, reasons

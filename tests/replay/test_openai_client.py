@@ -212,6 +212,22 @@ def test_what_another_api_recorded_is_translated_and_never_exact(model: str) -> 
         assert asking.complete(sent.body(), 0)["content"] == [{"type": "text", "text": "Done."}]
 
 
+def test_a_long_name_that_is_called_twice_is_known_by_what_was_sent() -> None:
+    name = "look up " + "x" * 100
+    said_: list[Body] = [{"role": "user", "content": "Hi"}]
+    for at in range(2):
+        said_ += [
+            {"role": "assistant", "content": [
+                {"type": "tool_use", "id": f"toolu_{at}", "name": name, "input": {}}]},
+            {"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": f"toolu_{at}", "content": "ok"}]},
+        ]  # fmt: skip
+    context = extend(None, [Message(dialect="anthropic", body=each) for each in said_])
+    sent = Converter(CHAT_MODEL).sent(Request(context=context, tools=(Tool(name=name),)))
+    (made,) = {each["tool_calls"][0]["function"]["name"] for each in sent.body()["messages"][1::2]}
+    assert sent.recorded_name(made) == name
+
+
 def test_a_call_without_its_result_is_refused_before_anyone_is_asked() -> None:
     sent = Converter(CHAT_MODEL).sent(chat(*RECORDED[:2]))
     assert sent.refusal is not None

@@ -19,7 +19,7 @@ from replay.free.recorded_results import Stub, Terms
 from replay.locked.row import LOOK, Models
 from replay.locked.run import replay
 from replay.models.choose import choose
-from replay.openai_requests import OTHERS_REASONING, STORED_REASONING
+from replay.openai_items import OTHERS_REASONING, STORED_REASONING
 from replay.recorder.openai import REASONING, Items, OpenAICall
 from replay.store.handle import Store
 from replay.trace import Fidelity, Level, Request, extend
