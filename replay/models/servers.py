@@ -80,7 +80,7 @@ def resolve(name: str, models: Models = NONE, *, live: bool = True) -> Target:
         return _target(OPENAI, name)
     raise ModelRefused(
         f"no server known for '{name}'",
-        f"Try: --model openai:{name}, and {OPENAI_VARIABLE} set to its server; or a section"
+        f"Try: the name openai:{name}, and {OPENAI_VARIABLE} set to its server; or a section"
         " [models.NAME] in the settings",
     )
 
@@ -208,9 +208,9 @@ def lacks_key(target: Target) -> str | None:
         from replay.models import messages
 
         keyless = messages.is_keyless(target.url or protocol.server_url(), target.key_env)
-        return f"{messages.NO_KEY}: {messages.KEY_HINT}" if keyless else None
+        return f"{messages.NO_KEY}. {messages.KEY_HINT}" if keyless else None
     try:
         require_key(target)
     except ModelRefused as error:
-        return f"{error.message}: {error.hint}"
+        return str(error)
     return None

@@ -12,6 +12,7 @@ import pytest
 
 from arc_tui.app import ArcApp
 from arc_tui.config import BadConfig, read_config
+from arc_tui.experiments.models import configured_words
 from arc_tui.features.replay.screen import ReplayScreen
 from replay.doctor.assumptions import OPENAI_ASSUMPTIONS
 from replay.store.handle import Store
@@ -24,7 +25,7 @@ from tests.messages_api.batches import Fate
 from tests.openai_servers import Call, Fault, OpenaiApi, Said, said
 from tests.replay.live_case import MODEL, clean_environment
 from tests.replay.locked_case import TOOLS, spans, stored
-from tests.screen import rows, settle
+from tests.screen import press, rows, settle
 
 CHAT, RESPONSES = "openai:gpt-4o", "openai-responses:gpt-5"
 LIMIT = ("--live", "--max-calls", "200")
@@ -293,6 +294,32 @@ async def test_the_app_says_whose_key_lacks(
         app.push_screen(ReplayScreen(db, key, 0))
         await settle(pilot)
         assert any("no key for the Chat Completions API" in line for line in rows(app)[:4])
+
+
+@pytest.mark.pilot
+async def test_the_app_offers_the_models_of_the_settings(tmp_path: Path) -> None:
+    settings(
+        tmp_path,
+        '[models.local]\nmodel = "qwen3:8b"\nbase_url = "http://localhost:9/v1"\n'
+        '[models.work]\nprovider = "azure"\nmodel = "gpt-4o-eu"\n'
+        'base_url = "https://work.openai.azure.com"\n',
+    )
+    db = tmp_path / "arc.db"
+    app = ArcApp(db)
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.push_screen(ReplayScreen(db, recorded_run(db), 0))
+        await settle(pilot)
+        await press(pilot, "f3")
+        shown = "\n".join(rows(app))
+        assert "local  openai:qwen3:8b at http://localhost:9/v1" in shown
+        assert "work  azure:gpt-4o-eu at https://work.openai.azure.com" in shown
+        await press(pilot, "3")
+        assert "calls to work, at" in " ".join(rows(app)[:3])
+        assert "no version of its API given. Try: set OPENAI_API_VERSION" in " ".join(
+            line.strip() for line in rows(app)[:6]
+        )
+    settings(tmp_path, "[models.local")
+    assert configured_words() == []
 
 
 def test_stored_answers_of_one_server_are_not_those_of_another(
