@@ -84,7 +84,7 @@ def _refuse_effort(edit: Edit, model: str) -> None:
     for change in edit.changes:
         if isinstance(change, SetEffort) and change.effort not in taken:
             hint = f"Try: {', '.join(taken)}" if taken else "Try: a model that reasons"
-            raise BadEdit(f"{bare(model)} takes no effort '{change.effort}'", hint)
+            raise BadEdit(f"effort '{change.effort}' is not taken by {bare(model)}", hint)
 
 
 def _out_of_reach(unmet: str, planned: Collection[Plan]) -> BadEdit:

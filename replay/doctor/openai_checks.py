@@ -217,7 +217,7 @@ def _reasoning(desk: ServerCheck) -> Iterator[Found]:
         return
     calls = sum(block["type"] == "tool_use" for block in answer["content"])
     if not calls or not any("item" in block for block in answer["content"]):
-        yield unclear("reasoning_back", "the model called nothing after reasoning it can be sent")
+        yield unclear("reasoning_back", "no call came with reasoning to send back")
         return
     grown = grow(asked.conversation, asked.wire, bare(desk.model), answer["content"],
                  ["2.1 bar"] * calls)  # fmt: skip

@@ -335,7 +335,7 @@ def test_an_edit_of_effort_takes_the_words_of_the_model_that_is_asked(
             return
         with pytest.raises(BadEdit) as error:
             plans(trace, edit, "claude-opus-5-5", None, edited_model=model)
-    assert error.value.message == f"{bare(model)} takes no effort '{effort}'"
+    assert error.value.message == f"effort '{effort}' is not taken by {bare(model)}"
     assert error.value.hint == hint
 
 
