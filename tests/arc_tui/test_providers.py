@@ -305,9 +305,10 @@ async def test_the_app_offers_the_models_of_the_settings(tmp_path: Path) -> None
         'base_url = "https://work.openai.azure.com"\n',
     )
     db = tmp_path / "arc.db"
+    key = recorded_run(db)
     app = ArcApp(db)
     async with app.run_test(size=(80, 24)) as pilot:
-        app.push_screen(ReplayScreen(db, recorded_run(db), 0))
+        app.push_screen(ReplayScreen(db, key, 0))
         await settle(pilot)
         await press(pilot, "f3")
         shown = "\n".join(rows(app))
