@@ -72,7 +72,7 @@ class OpenAICheck(ServerCheck):
         """Two requests sent, found again, and cancelled: nobody waits a day for them."""
         if self._batching is None:
             return unclear("batch", "the settings do not say that this server takes batches")
-        bodies = {f"arc-doctor-{at}": body for at, body in enumerate(batched(self.model), 1)}
+        bodies = {f"arc-doctor-{at}": body for at, body in enumerate(batch_bodies(self.model), 1)}
         each = [max_cost(body, self.model) for body in bodies.values()]
         usd = [call.usd for call in each if call.usd is not None]
         self.afford(
@@ -98,10 +98,12 @@ class OpenAICheck(ServerCheck):
 
 def _body(model: str, said: list[Body], tools: tuple[Tool, ...] = (), **params: Any) -> Body:
     """The body of a request as replay would send it."""
-    return _sent(model, said, tools, **params).body()
+    return _make_request(model, said, tools, **params).body()
 
 
-def _sent(model: str, said: list[Body], tools: tuple[Tool, ...] = (), **params: Any) -> Sent:
+def _make_request(
+    model: str, said: list[Body], tools: tuple[Tool, ...] = (), **params: Any
+) -> Sent:
     dialect: Any = "openai"
     request = Request(
         system=Message(dialect=dialect, body={"role": "system", "content": SYSTEM}),
@@ -173,7 +175,7 @@ def late_system(model: str) -> Body:
 
 def force_choice(model: str) -> Sent:
     choice = {"type": "function", "function": {"name": GAUGE.name}}
-    return _sent(model, [_user("Is all well with gauge A?")], (GAUGE,), tool_choice=choice)
+    return _make_request(model, [_user("Is all well with gauge A?")], (GAUGE,), tool_choice=choice)
 
 
 def warm(model: str) -> Body:
@@ -268,7 +270,7 @@ def _stream(desk: ServerCheck) -> Iterator[Found]:
         yield _figures("stream", answer)
 
 
-def batched(model: str) -> list[Body]:
+def batch_bodies(model: str) -> list[Body]:
     return [plain(model, max_tokens=_room(model) + at) for at in (0, 1)]
 
 
@@ -293,6 +295,6 @@ PROBES: tuple[Probe, ...] = (
     Probe(("answer_form",), _answer_form, lambda model: [ask_form(model)]),
     Probe(("usage",), _usage, lambda model: [plain(model)]),
     Probe(("stream",), _stream, lambda model: [ask_long(model)]),
-    Probe(("batch",), _batch, batched),
+    Probe(("batch",), _batch, batch_bodies),
 )
 """In the order they are asked."""

@@ -81,7 +81,7 @@ class Batches(ABC):
         """The id of the batch, which the server has taken. As `Batching.send_batch`."""
         reserved = self._reserve(requests)
         try:
-            given = await self._sent(requests, sending)
+            given = await self._create(requests, sending)
         except NeverTaken as error:
             for each in reserved.values():
                 self._line.budget.release(each)
@@ -104,7 +104,7 @@ class Batches(ABC):
 
     async def results(self, id: str, asked: Collection[str]) -> dict[str, Result] | None:
         """What a batch came to, once it has ended. As `Batching.batch_results`."""
-        ended = await self._ended(id)
+        ended = await self._wait(id)
         if ended is None:
             return None
         found = await self.read(ended, asked)
@@ -138,13 +138,13 @@ class Batches(ABC):
 
     # --- what is alike
 
-    async def _sent(self, requests: Mapping[str, Body], sending: Sending) -> str:
+    async def _create(self, requests: Mapping[str, Body], sending: Sending) -> str:
         line = self._line
         body = await self.creation(requests, sending)
         maybe_taken = False
         for attempt in range(line.attempts):
             reply = await line.exchange("POST", self.path, body, least_s=LEAST_S)
-            failed = self._refused(reply)
+            failed = self._decline(reply)
             if failed is None:
                 return _id(_batch(reply))
             maybe_taken = maybe_taken or _may_be_taken(reply)
@@ -158,7 +158,7 @@ class Batches(ABC):
                 return found
         raise AssertionError("there is at least one attempt")
 
-    def _refused(self, reply: Reply) -> Failed | None:
+    def _decline(self, reply: Reply) -> Failed | None:
         """Why the server did not take a batch, None where it did."""
         if reply.status == 404:
             return Failed(self.none_taken(), again=False, billed=False)
@@ -169,7 +169,7 @@ class Batches(ABC):
         address = self._line.origin().address
         return ModelRefused(f"{address} does not accept batches", "Try: another --schedule")
 
-    async def _ended(self, id: str) -> Body | None:
+    async def _wait(self, id: str) -> Body | None:
         """The batch, once it has ended; None where the server has nothing of it (any more)."""
         wait_s = FIRST_WAIT_S
         while True:

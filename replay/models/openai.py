@@ -52,7 +52,7 @@ class Azure(NamedTuple):
 
     version: str | None
 
-    def said(self) -> str | None:
+    def effective_version(self) -> str | None:
         """The version that is asked for, None where nothing says one."""
         return self.version or os.environ.get(VERSION_VARIABLE)
 
@@ -146,7 +146,7 @@ def connect(base_url: str, wire: OpenAI) -> Connection:
         client = openai.AsyncAzureOpenAI(
             api_key=key,  # None: a token is in the environment
             azure_endpoint=base_url,
-            api_version=wire.azure.said(),
+            api_version=wire.azure.effective_version(),
             **beside,
         )
     return SdkConnection(
@@ -165,7 +165,7 @@ def require_key(base_url: str, wire: OpenAI) -> str | None:
         raise ModelRefused(NOT_INSTALLED, INSTALL)
     if wire.azure is not None and not base_url:
         raise ModelRefused(f"{wire.title}: {AZURE_VARIABLE} is not set", wire.other_kind)
-    if wire.azure is not None and not wire.azure.said():
+    if wire.azure is not None and not wire.azure.effective_version():
         raise ModelRefused(
             f"{wire.title}: no version of its API given",
             f"Try: set {VERSION_VARIABLE}, or `api_version` in a section [models.NAME]",

@@ -96,7 +96,7 @@ class FileBatches(Batches):
 
     async def read(self, batch: Body, asked: Collection[str]) -> dict[str, Result] | None:
         if batch["status"] == "failed":
-            return dict(self._failed(batch, asked))
+            return dict(self._read_refusal(batch, asked))
         found: dict[str, Result] = {}
         for name in ("output_file_id", "error_file_id"):
             if not word(batch.get(name)):
@@ -110,7 +110,7 @@ class FileBatches(Batches):
         # The files of a batch that was ended early need not speak of every request.
         return {name: Unanswered(batch["status"]) for name in asked} | found
 
-    def _failed(self, batch: Body, asked: Collection[str]) -> Iterator[tuple[str, Result]]:
+    def _read_refusal(self, batch: Body, asked: Collection[str]) -> Iterator[tuple[str, Result]]:
         """A batch that was refused as a whole: nothing of it was asked."""
         errors = [obj(each) for each in obj(batch.get("errors")).get("data") or ()]
         first = errors[0] if errors else {}
