@@ -22,7 +22,7 @@ from msgspec import Struct
 from replay.errors import ArcError, ModelRefused
 from replay.models import protocol
 from replay.models.servers import ModelConfig
-from replay.providers import PROVIDERS, RESPONSES
+from replay.providers import AZURE, BY_RESPONSES, PROVIDERS
 from taxonomy.owners import BadOwner, Owners, owners_from
 
 if TYPE_CHECKING:
@@ -127,11 +127,15 @@ def read_config(file: Path | None = None) -> Config:
 def _bad_models(models: Mapping[str, ModelConfig]) -> Iterator[str]:
     """What is wrong with the configured models, after their names."""
     for name, said in models.items():
-        known = [each for each in PROVIDERS if each != RESPONSES.name]
+        known = [each for each in PROVIDERS if "responses" not in each]  # `api` says that
         if said.provider not in known:
             yield f"{name}] provider: '{said.provider}' is none of {', '.join(known)}"
-        if said.api is not None and said.provider != "openai":
-            yield f"{name}] api: only the provider openai has several"
+        if said.api is not None and said.provider not in BY_RESPONSES:
+            yield f"{name}] api: only the providers {' and '.join(BY_RESPONSES)} have several"
+        if said.api_version is not None and said.provider != AZURE.name:
+            yield f"{name}] api_version: only the provider {AZURE.name} has versions"
+        if said.batches and said.provider != "openai":
+            yield f"{name}] batches: only a server of the provider openai may be said to take them"
         if said.base_url is not None:
             try:
                 protocol.address(said.base_url)
@@ -245,7 +249,8 @@ TEMPLATE = """\
 
 [models]
 # A model under a name of your own, for --model: who serves it, where, and what it costs.
-# provider: openai (any server with OpenAI's API), anthropic, bedrock, vertex. api: chat, responses.
+# provider: openai (any server with OpenAI's API), azure, anthropic, bedrock, vertex. api: chat,
+# responses. batches: does a server other than OpenAI's take them? api_version: Azure's.
 # prices are USD of a million tokens; also cache_read, cache_write.
 # local.provider = "openai"
 # local.model = "qwen3:8b"

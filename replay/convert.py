@@ -19,6 +19,7 @@ from typing import Any
 from msgspec import Struct
 
 from replay import digests, messages, openai_requests, openai_settings
+from replay.openai_items import UNSENT
 from replay.openai_requests import TRANSLATED
 from replay.providers import WireName, bare, wire_of
 from replay.trace import NO_TOOLS, Fidelity, Json, Level, Message, Request, Tool
@@ -55,7 +56,7 @@ SHIMMED = "the provider's own tool, offered as a plain one"
 UNNAMED = "tools recorded without a name, each sent under its own"
 REPEATED = "tools that share a name, each sent under its own"
 
-_POLICY = frozenset({THINKING, RENAMED, JOINED})
+_POLICY = UNSENT | {RENAMED, JOINED}
 """Losses that follow from our rules and take no message, tool or result from the model."""
 
 SAMPLING = ("temperature", "top_p", "top_k")
@@ -195,7 +196,7 @@ class Converter:
         self.wire = wire_of(model)
         self.model = bare(model)
         self._conversations = Conversations()
-        self._talks = openai_requests.Talks(self.wire, self.model)
+        self._talks = openai_requests.Talks(model)
         # Memos hold the objects they know, so that an id is never another object's.
         self._systems: dict[tuple[int, tuple[str, ...]], _System] = {}
         self._toolsets: dict[int, _Offered] = {}
@@ -253,7 +254,7 @@ class Converter:
             tools_digest=offered.digest,
             losses=(*told, *content, *made.lost),
             partial=tuple(loss for loss in content if loss not in _POLICY),
-            unsent=(*told, *(loss for loss in content if loss == THINKING), *made.lost),
+            unsent=(*told, *(loss for loss in content if loss in UNSENT), *made.lost),
             refusal=refusal,
             wire=self.wire,
         )

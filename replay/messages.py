@@ -35,6 +35,11 @@ class Result(Struct, frozen=True, kw_only=True):
     block: int | None = None
 
 
+REASONING_ITEMS = "reasoning_items"
+"""Field of an answer's message with the reasoning items of the Responses API that it holds: each
+`item` as it was, the `model` that made it, and `before` which of the answer's other items (its
+text, then its calls) it stands."""
+
 _TEXT_BLOCKS = {"text", "input_text", "output_text", "refusal"}
 _THINKING_BLOCKS = {"thinking", "reasoning", "redacted_thinking"}
 MEDIA_BLOCKS = {"image", "image_url", "input_image", "document", "audio", "input_audio", "video"}

@@ -6,8 +6,7 @@ another shape, or one that OpenAI would refuse (a call without its result, a res
 call, an empty message), is made into turns of the Messages API first (`replay.turns`), where what
 is missing is found and listed, and from there into OpenAI's words.
 
-Items of the Responses API are made from chat messages, one by one; an importer has made the
-messages from such items before.
+Items of the Responses API are made from chat messages (`openai_items`).
 """
 
 from __future__ import annotations
@@ -20,7 +19,9 @@ import msgspec
 from msgspec import Struct
 
 from replay import digests, messages
-from replay.providers import WireName, is_openais
+from replay.messages import REASONING_ITEMS
+from replay.openai_items import Receiver, items, reasoning_sent
+from replay.providers import WireName, bare, is_openais, sends_reasoning, wire_of
 from replay.trace import Context, Json, Message
 from replay.turns import (
     MEDIA,
@@ -95,6 +96,15 @@ class _Read(NamedTuple):
     aliases: Mapping[str, str] = {}
 
 
+class _Translated(Struct, frozen=True, eq=False, kw_only=True):
+    """A conversation after one of its turns, as it is sent. `renamed` has the names of tools by
+    those that are sent."""
+
+    turn: Turn | None = None
+    lost: tuple[str, ...] = ()
+    renamed: Mapping[str, str] = {}
+
+
 class Talk(Struct, frozen=True, eq=False, kw_only=True):
     """A conversation as it is sent; `translated` where it was not recorded in OpenAI's shape."""
 
@@ -105,13 +115,14 @@ class Talk(Struct, frozen=True, eq=False, kw_only=True):
 class Talks:
     """Converts contexts for one model; every node once, however many requests share it."""
 
-    def __init__(self, wire: WireName, model: str) -> None:
-        self._wire = wire
-        self._thinks = not is_openais(model)
+    def __init__(self, name: str) -> None:
+        self._wire = wire_of(name)
+        self._to = Receiver(bare(name), sends_reasoning(name))
         self._turned = Conversations()
         # Memos hold the objects they know, so that an id is never another object's.
         self._native: dict[tuple[int, int], tuple[Any, Any, _Native | None]] = {}
-        self._made: dict[tuple[str | None, int], tuple[Turn, Turn]] = {}
+        self._heads: dict[str, _Translated] = {"": _Translated()}
+        self._made: dict[tuple[int, int], tuple[Turn, _Translated]] = {}
 
     def of(self, system: Message | None, context: Context | None) -> Talk:
         """The context as it can be sent, with the system message at its head."""
@@ -150,7 +161,7 @@ class Talks:
         return self._after(_Native(), system)
 
     def _after(self, state: _Native, message: Message) -> _Native | None:
-        read = _as_recorded(message, thinks=self._thinks)
+        read = _as_recorded(message, self._to)
         if read is None:
             return None
         body, open_, used = read.body, state.open, state.used
@@ -181,27 +192,47 @@ class Talks:
         talk = self._turned.of(context)
         head: list[str] = [messages.text(system)] if system is not None else []
         text = "\n\n".join(each for each in (*head, *talk.lead) if each.strip())
-        turn, lost = None, [*talk.lost]
-        if text and self._wire == "chat":
-            turn = turn_after(None, {"role": "system", "content": text})
+        made = self._after_turn(self._head(text if self._wire == "chat" else ""), talk.turn)
         aliases = dict(talk.aliases)
-        for each in talk.messages():
-            for body in _chat(each, lost, aliases):
-                for item in [body] if self._wire == "chat" else items(body):
-                    turn = turn_after(turn, item)
+        for sent, name in made.renamed.items():
+            aliases[sent] = aliases.pop(name, name)
         refused = talk.turn is None or (
             talk.turn.before is None and talk.turn.body["content"] == OPENING
         )
         return msgspec.structs.replace(
             talk,
-            turn=None if refused else turn,
+            turn=None if refused else made.turn,
             lead=talk.lead if self._wire == "responses" else (),
-            lost=tuple(dict.fromkeys(lost)),
+            lost=tuple(dict.fromkeys((*talk.lost, *made.lost))),
             aliases=aliases,
         )
 
+    def _head(self, text: str) -> _Translated:
+        """What a chat begins with."""
+        if text not in self._heads:
+            turn = turn_after(None, {"role": "system", "content": text})
+            self._heads[text] = _Translated(turn=turn)
+        return self._heads[text]
 
-def _as_recorded(message: Message, *, thinks: bool) -> _Read | None:
+    def _after_turn(self, head: _Translated, last: Turn | None) -> _Translated:
+        """What comes of a conversation up to a turn of it, after a head."""
+        fresh: list[Turn] = []
+        node = last
+        while node is not None and (id(head), id(node)) not in self._made:
+            fresh.append(node)
+            node = node.before
+        made = self._made[id(head), id(node)][1] if node is not None else head
+        for each in reversed(fresh):
+            turn, lost, renamed = made.turn, [*made.lost], dict(made.renamed)
+            for body in _chat(each.body, lost, renamed):
+                for item in [body] if self._wire == "chat" else items(body):
+                    turn = turn_after(turn, item)
+            made = _Translated(turn=turn, lost=tuple(dict.fromkeys(lost)), renamed=renamed)
+            self._made[id(head), id(each)] = each, made
+        return made
+
+
+def _as_recorded(message: Message, to: Receiver) -> _Read | None:
     """A message in OpenAI's shape, None where it has none that OpenAI takes."""
     body = message.body
     if message.dialect == "anthropic":
@@ -218,11 +249,11 @@ def _as_recorded(message: Message, *, thinks: bool) -> _Read | None:
         if found is None:
             return None
         body, lost = found
-        return _message_body(body, thinks=thinks, lost=lost)
-    return _message_body(body, thinks=thinks, lost=())
+        return _message_body(body, to, lost)
+    return _message_body(body, to, ())
 
 
-def _message_body(body: Body, *, thinks: bool, lost: tuple[str, ...]) -> _Read | None:
+def _message_body(body: Body, to: Receiver, lost: tuple[str, ...]) -> _Read | None:
     """The fields of a recorded message that are sent; None where OpenAI would refuse it."""
     role = body.get("role")
     keys = _KEYS.get("system" if role in _SYSTEM else str(role))
@@ -235,10 +266,12 @@ def _message_body(body: Body, *, thinks: bool, lost: tuple[str, ...]) -> _Read |
             if value is not None or name == "content":
                 made[name] = value
         elif name in _THOUGHTS and role == "assistant":
-            if value and thinks:
+            if value and not is_openais(to.model):
                 made[name] = value
-            elif value:
+            elif value and not body.get(REASONING_ITEMS):
                 losses.append(THINKING)
+        elif name == REASONING_ITEMS:
+            continue  # placed when the rest is known
         elif value not in (None, [], {}) and name not in _UNSEEN | _NAMED.get(str(role), set()):
             losses.append(f"`{name}` of a message not sent")
     if not made.get("tool_calls"):
@@ -266,6 +299,8 @@ def _message_body(body: Body, *, thinks: bool, lost: tuple[str, ...]) -> _Read |
     if isinstance(made.get("name"), str) and not _NAME.fullmatch(made["name"]):
         del made["name"]
         losses.append(SPEAKER)
+    thoughts = reasoning_sent(body.get(REASONING_ITEMS) or (), made, to, losses)
+    made |= {REASONING_ITEMS: thoughts} if thoughts else {}
     return _Read(made, tuple(dict.fromkeys(losses)), aliases)
 
 
@@ -364,6 +399,7 @@ def grow(
     result a call, in their order."""
     said: Body = {"role": "assistant", "content": None}
     thoughts: list[str] = []
+    items_: list[Body] = []
     texts: list[str] = []
     calls: list[Body] = []
     for block in answer:
@@ -371,12 +407,16 @@ def grow(
             texts.append(block["text"])
         elif block["type"] == "thinking":
             thoughts.append(str(block.get("thinking") or ""))
+            if block.get("item"):
+                items_.append({"before": bool(texts) + len(calls), "item": block["item"]})
         elif block["type"] == "tool_use":
             name = f"call_arc_{talk.calls + len(calls)}"
             calls.append(call_body(name, block["name"], block["input"]))
     said["content"] = "\n".join(texts) or None
     if calls:
         said["tool_calls"] = calls
+    if items_:
+        said[REASONING_ITEMS] = items_
     if thoughts and wire == "chat" and not is_openais(model):
         said["reasoning_content"] = "\n".join(thoughts)
     turn = talk.turn
@@ -397,11 +437,11 @@ def _result_text(result: Json) -> str:
 # --- turns of the Messages API as chat messages
 
 
-def _chat(turn: Body, lost: list[str], aliases: dict[str, str]) -> Iterator[Body]:
+def _chat(turn: Body, lost: list[str], renamed: dict[str, str]) -> Iterator[Body]:
     content = turn["content"]
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
     if turn["role"] == "assistant":
-        yield _answer(blocks, lost, aliases)
+        yield _answer(blocks, lost, renamed)
         return
     if turn["role"] == "system":
         yield {"role": "system", "content": _text(blocks)}
@@ -426,14 +466,14 @@ def _chat(turn: Body, lost: list[str], aliases: dict[str, str]) -> Iterator[Body
         yield {"role": "user", "content": _simplest([*media, *said])}
 
 
-def _answer(blocks: Iterable[Body], lost: list[str], aliases: dict[str, str]) -> Body:
+def _answer(blocks: Iterable[Body], lost: list[str], renamed: dict[str, str]) -> Body:
     texts: list[str] = []
     calls: list[Body] = []
     for block in blocks:
         if block["type"] == "tool_use":
             name = short(block["name"])
             if name != block["name"]:
-                aliases[name] = aliases.pop(block["name"], block["name"])
+                renamed[name] = block["name"]
                 lost.append(RENAMED)
             calls.append(call_body(block["id"], name, block["input"]))
         elif part := _part(block, lost):
@@ -468,49 +508,3 @@ def _part(block: Body, lost: list[str]) -> Body | None:
 def _simplest(parts: list[Body]) -> Json:
     alone = len(parts) == 1 and parts[0]["type"] == "text"
     return parts[0]["text"] if alone else parts
-
-
-# --- chat messages as items of the Responses API
-
-
-def items(body: Body) -> Iterator[Body]:
-    """The items of one chat message: its text first, then its calls."""
-    role, content = body["role"], body.get("content")
-    if role == "tool":
-        output = content if isinstance(content, str) else [*_input_parts(content or [])]
-        yield {"type": "function_call_output", "call_id": body["tool_call_id"], "output": output}
-        return
-    if role == "assistant":
-        said = body.get("refusal") or content
-        if said:
-            text = said if isinstance(said, str) else messages.content_text(said)
-            yield {"type": "message", "role": role, "content": text}
-        for call in body.get("tool_calls", ()):
-            yield {
-                "type": "function_call",
-                "call_id": call["id"],
-                "name": call["function"]["name"],
-                "arguments": call["function"]["arguments"],
-            }
-        return
-    given = content if isinstance(content, str) else [*_input_parts(content or [])]
-    yield {"type": "message", "role": role, "content": given}
-
-
-def _input_parts(parts: Iterable[Body]) -> Iterator[Body]:
-    for part in parts:
-        match part["type"]:
-            case "image_url":
-                image = part["image_url"]
-                image = image if isinstance(image, dict) else {"url": image}
-                yield {
-                    "type": "input_image",
-                    "image_url": image.get("url"),
-                    "detail": image.get("detail") or "auto",
-                }
-            case "file":
-                yield {"type": "input_file", **part["file"]}
-            case "input_audio":
-                yield part
-            case _:
-                yield {"type": "input_text", "text": part.get("text") or part.get("refusal") or ""}

@@ -11,7 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from replay.providers import WireName, is_o_series, is_openais, reasons
+from replay.providers import (
+    EFFORTS,
+    OPENAI,
+    RESPONSES,
+    WireName,
+    efforts,
+    is_o_series,
+    is_openais,
+    reasons,
+)
 from replay.trace import Json, Tool
 
 Body = dict[str, Any]
@@ -22,7 +31,6 @@ DEFAULT_MAX_TOKENS = 4096
 DEFAULT_REASONED_TOKENS = 16_000
 """The same for models that reason before they act."""
 
-MAX_EFFORT = "effort `max` sent as `xhigh`"
 CUSTOM = "custom tool offered as a function of one text"
 
 _LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
@@ -204,16 +212,23 @@ def _recorded_effort(recorded: Mapping[str, Json]) -> Json:
     return word if isinstance(word, str) else None
 
 
+_OF: Mapping[WireName, str] = {"chat": OPENAI.name, "responses": RESPONSES.name}
+"""A provider by its API."""
+
+
 def _effort(
     params: Body, recorded: Mapping[str, Json], wire: WireName, model: str, lost: list[str]
 ) -> None:
-    effort, held = _recorded_effort(recorded), recorded.get("reasoning")
-    if effort == "max" and is_openais(model):
-        effort = "xhigh"
-        lost.append(MAX_EFFORT)
-    if effort is not None and is_openais(model) and not reasons(model):
+    """A word that a model is known not to take becomes the nearest that it takes."""
+    recorded_word, held = _recorded_effort(recorded), recorded.get("reasoning")
+    effort, taken = recorded_word, efforts(f"{_OF[wire]}:{model}")
+    if effort is not None and not taken:
         lost.append("`reasoning_effort` not sent")
         return
+    if effort in EFFORTS and effort not in taken:
+        at = EFFORTS.index(effort)
+        effort = min(taken, key=lambda word: abs(EFFORTS.index(word) - at))
+        lost.append(f"effort `{recorded_word}` sent as `{effort}`")
     if wire == "responses":
         made = {**held} if isinstance(held, dict) else {}
         made |= {"effort": effort} if effort is not None else {}

@@ -12,9 +12,10 @@ from msgspec import Struct
 
 from replay import messages
 from replay.convert import Converter, Sent
-from replay.edit.changes import ATTACH_SYSTEM, Edit, meant
+from replay.edit.changes import ATTACH_SYSTEM, Edit, SetEffort, meant
 from replay.edit.editor import Editor
 from replay.errors import BadEdit
+from replay.providers import bare, efforts
 from replay.trace import NO_SYSTEM, NO_TOOLS, Level, Request, Step, Trace
 
 
@@ -57,6 +58,8 @@ def plans(
     """
     converter = Converter(model)
     other = converter if edited_model in (None, model) else Converter(edited_model)
+    if edit is not None:
+        _refuse_effort(edit, model if edited_model is None else edited_model)
     editor = Editor(edit, trace) if edit is not None else None
     wanted = [step for step in trace.steps if steps is None or step.index in steps]
     thread = _thread(trace, edit)
@@ -73,6 +76,15 @@ def plans(
     if editor is not None and editor.unmet:
         raise _out_of_reach(editor.unmet[0], [plan for plan in made if plan.step.thread == thread])
     return made
+
+
+def _refuse_effort(edit: Edit, model: str) -> None:
+    """Raises BadEdit where the edit sets an effort that the model is known not to take."""
+    taken = efforts(model)
+    for change in edit.changes:
+        if isinstance(change, SetEffort) and change.effort not in taken:
+            hint = f"Try: {', '.join(taken)}" if taken else "Try: a model that reasons"
+            raise BadEdit(f"effort '{change.effort}' is not taken by {bare(model)}", hint)
 
 
 def _out_of_reach(unmet: str, planned: Collection[Plan]) -> BadEdit:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Literal, TypeAlias
 
+import msgspec
 from msgspec import Struct
 
 from replay.trace import Cost, Usage
@@ -21,7 +22,9 @@ class Provider(Struct, frozen=True, kw_only=True):
     """Who serves models, and by which API.
 
     `prices` is its name in the price table, None for that of the model's maker. `extra` is what
-    has to be installed beside arc, None for nothing.
+    has to be installed beside arc, None for nothing. `reasoning`: is what a model reasoned sent
+    back to it as recorded, where its API takes that? `batches`: has its API batches, at its own
+    server at least?
     """
 
     name: str
@@ -29,6 +32,13 @@ class Provider(Struct, frozen=True, kw_only=True):
     wire: WireName
     prices: str | None = None
     extra: str | None = None
+    reasoning: bool = False
+    batches: bool = False
+
+    @property
+    def is_azure(self) -> bool:
+        """Is it OpenAI's models on Azure, which have endpoints, versions and deployments?"""
+        return self.prices == "azure"
 
     @property
     def install(self) -> str:
@@ -36,10 +46,29 @@ class Provider(Struct, frozen=True, kw_only=True):
         return f"Try: pip install 'arc-tui[{self.extra}]'"
 
 
-ANTHROPIC = Provider(name="anthropic", title="Anthropic", wire="messages")
-OPENAI = Provider(name="openai", title="OpenAI", wire="chat", prices="openai", extra="openai")
+ANTHROPIC = Provider(name="anthropic", title="Anthropic", wire="messages", batches=True)
+OPENAI = Provider(
+    name="openai", title="OpenAI", wire="chat", prices="openai", extra="openai", batches=True
+)
 RESPONSES = Provider(
-    name="openai-responses", title="OpenAI", wire="responses", prices="openai", extra="openai"
+    name="openai-responses",
+    title="OpenAI",
+    wire="responses",
+    prices="openai",
+    extra="openai",
+    reasoning=True,
+    batches=True,
+)
+UNSEALED = msgspec.structs.replace(RESPONSES, name="openai-responses-plain", reasoning=False)
+"""The same for runs of another account, whose encrypted reasoning OpenAI refuses."""
+AZURE = Provider(name="azure", title="Azure OpenAI", wire="chat", prices="azure", extra="openai")
+AZURE_RESPONSES = Provider(
+    name="azure-responses",
+    title="Azure OpenAI",
+    wire="responses",
+    prices="azure",
+    extra="openai",
+    reasoning=True,
 )
 BEDROCK = Provider(
     name="bedrock", title="Amazon Bedrock", wire="messages", prices="aws", extra="bedrock"
@@ -48,7 +77,15 @@ VERTEX = Provider(
     name="vertex", title="Google Vertex AI", wire="messages", prices="google", extra="vertex"
 )
 
-PROVIDERS = {each.name: each for each in (ANTHROPIC, OPENAI, RESPONSES, BEDROCK, VERTEX)}
+PROVIDERS = {
+    each.name: each
+    for each in (
+        ANTHROPIC, OPENAI, RESPONSES, UNSEALED, AZURE, AZURE_RESPONSES, BEDROCK, VERTEX,
+    )
+}  # fmt: skip
+
+BY_RESPONSES = {OPENAI.name: RESPONSES, AZURE.name: AZURE_RESPONSES}
+"""The same provider by its other API."""
 
 _OPENAIS = re.compile(r"(?:gpt-(?!oss)|chatgpt-|o\d(?:$|-)|codex-|computer-use-)")
 _REASONING = re.compile(r"(?:o\d(?:$|-)|gpt-(?:[5-9]|\d\d)(?!.*chat)|codex-)")
@@ -97,6 +134,12 @@ def wire_of(model: str) -> WireName:
     return provider.wire if provider is not None else "messages"
 
 
+def sends_reasoning(model: str) -> bool:
+    """Is a model of that whole name sent what it reasoned as it was recorded?"""
+    provider, _ = split_name(model)
+    return provider is not None and provider.reasoning
+
+
 def by_name(model: str) -> Provider | None:
     """Whose model it is, as far as its name tells."""
     name = model.rpartition("/")[2].lower()
@@ -120,6 +163,32 @@ def reasons(model: str) -> bool:
 def is_o_series(model: str) -> bool:
     """Is it one of OpenAI's first models that reason, which call one tool after another?"""
     return re.match(r"o\d(?:$|-)", bare(model).removeprefix("openai/").lower()) is not None
+
+
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+"""The words of all APIs for how hard a model tries, the least first."""
+
+_MESSAGES_EFFORTS = EFFORTS[2:]
+_QUIET = re.compile(r"gpt-[34]|chatgpt-|gpt-5(\.\d+)?-chat")
+_KNOWN_EFFORTS = (
+    (re.compile(r"o\d(?:$|-)"), EFFORTS[2:5]),
+    (re.compile(r"gpt-5(?:$|-)"), EFFORTS[1:5]),
+    (re.compile(r"gpt-5\.1-codex-max"), ("none", *EFFORTS[2:6])),
+    (re.compile(r"gpt-5\.1"), ("none", *EFFORTS[2:5])),
+    (re.compile(r"gpt-5\.[234]"), ("none", *EFFORTS[2:6])),
+)
+"""What is published of OpenAI's models. A model that is not here decides for itself."""
+
+
+def efforts(model: str) -> tuple[str, ...]:
+    """The words for its effort that a model of that whole name takes, as far as they are known:
+    those of its API where nothing is known of the model, () for one that is known to take none."""
+    if wire_of(model) == "messages":
+        return _MESSAGES_EFFORTS
+    name = bare(model).removeprefix("openai/").removeprefix("ft:").lower()
+    if _QUIET.match(name):
+        return ()
+    return next((words for pattern, words in _KNOWN_EFFORTS if pattern.match(name)), EFFORTS)
 
 
 _MILLION = 1_000_000

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from replay import digests
-from replay.messages import Call, Result, calls, results
+from replay.messages import REASONING_ITEMS, Call, Result, calls, results
 from replay.trace import Context, Json, Message
 
 ORPHAN = "result that answers no call left out"
@@ -222,7 +222,7 @@ def _assistant(state: _State, message: Message) -> _State:
 def _with_results(message: Message) -> list[str | None]:
     """What stands beside the content of a message and has no place in the API."""
     body = message.body
-    thought = body.get("reasoning_content") or body.get("reasoning")
+    thought = any(body.get(each) for each in ("reasoning_content", "reasoning", REASONING_ITEMS))
     named = body.get("name") and message.role not in _ANSWERS
     return [THINKING if thought else None, SPEAKER if named else None]
 

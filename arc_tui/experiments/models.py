@@ -11,7 +11,7 @@ from msgspec import Struct
 from arc_tui.config import read_config
 from replay.budget import Budget, Limits
 from replay.edit.changes import Edit
-from replay.errors import ModelRefused
+from replay.errors import ArcError, ModelRefused
 from replay.locked.row import Models
 from replay.models.cached import Cached
 from replay.models.choose import DEMO, choose
@@ -24,6 +24,17 @@ from replay.store.handle import Store
 def models_configured() -> ConfiguredModels:
     """The models of the settings, by the names they are asked by. Raises BadConfig."""
     return read_config().models
+
+
+def configured_words() -> list[tuple[str, str]]:
+    """The names of the settings' models, each with what is asked by it and where; none where the
+    settings cannot be read, which asking says."""
+    try:
+        known = models_configured()
+        found = [(name, resolve(name, known)) for name in known]
+    except ArcError:
+        return []
+    return [(name, f"{target.model} at {target.address}") for name, target in found]
 
 
 def targets_of(models: Iterable[str]) -> list[Target]:

@@ -21,7 +21,7 @@ from textual.worker import Worker
 from typing_extensions import override
 
 from arc_tui.experiments.dialogs import allowed, edit_option
-from arc_tui.experiments.models import Spending
+from arc_tui.experiments.models import Spending, configured_words
 from arc_tui.experiments.progress import ExperimentState
 from arc_tui.experiments.request import MOST_SAMPLES, CostEstimate, ExperimentRequest, Run
 from arc_tui.experiments.runner import BackgroundRun, JobFinished, JobProgressed
@@ -149,10 +149,11 @@ class ExperimentScreen(ArcScreen, Generic[S]):
         return None
 
     def action_model(self) -> None:
-        choices = [Option(DEMO, "rule-based, local, free")]
-        if self.recorded_model not in (None, DEMO):
-            choices.insert(0, Option(str(self.recorded_model), "the recorded model"))
-        hint = "or another model's name"
+        recorded = self.recorded_model
+        choices = [] if recorded in (None, DEMO) else [Option(str(recorded), "the recorded model")]
+        choices += [Option(*each) for each in configured_words()]
+        choices.append(Option(DEMO, "rule-based, local, free"))
+        hint = "or another name, as openai:gpt-4o or claude-opus-5"
         box = AskBox(self.MODEL_QUESTION, hint=hint, choices=choices)
         self.app.push_screen(box, lambda name: self.model_chosen(name) if name else None)
 

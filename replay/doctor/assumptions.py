@@ -174,10 +174,27 @@ OPENAI_ASSUMPTIONS: tuple[Assumption, ...] = (
         otherwise="steps recorded with a large limit fail, or are counted at their most",
     ),
     Assumption(
+        id="batch",
+        says="a batch is accepted, can be retrieved by its id and be cancelled",
+        otherwise="`--schedule batch` cannot be used here",
+    ),
+    Assumption(
+        id="batch_discount",
+        says="a response in a batch costs half",
+        otherwise="estimates and limits in USD are off for `--schedule batch`",
+        untried="billing data is not available to arc",
+    ),
+    Assumption(
         id="rate_limit",
         says="a busy server sends `retry-after` or `x-ratelimit-reset-*`",
         otherwise="retries come too early or too late; spending limits still hold",
         untried="a rate limit cannot be triggered without abuse",
+    ),
+    Assumption(
+        id="reasoning_back",
+        says="encrypted reasoning is accepted back by the model and the account that it came from",
+        otherwise="runs of models that reason are rejected after the first call, but with"
+        " `openai-responses-plain:`",
     ),
     Assumption(
         id="reasoning_left_out",

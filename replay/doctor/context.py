@@ -54,7 +54,7 @@ class ServerCheck:
         Raises RequestRefused where the server declines the request, Unaffordable where it could
         exceed the budget, ModelRefused where nothing can be asked.
         """
-        self._afford(max_cost(body, self.model))
+        self.afford(max_cost(body, self.model))
         self._cached.complete(body, next(self._samples))
         answer = self._heard.last
         self.answered_by = self.answered_by or str(answer.get("model") or "") or None
@@ -79,7 +79,8 @@ class ServerCheck:
     ) -> None:
         self.close()
 
-    def _afford(self, call: Worst) -> None:
+    def afford(self, call: Worst) -> None:
+        """Raises Unaffordable where the budget does not allow a call."""
         try:
             self.budget.fits(call)
         except ModelRefused as error:
@@ -125,7 +126,7 @@ class CheckContext(ServerCheck):
             tokens=sum(call.tokens for call in each),
             usd=sum(usd) * BATCH_PRICE_SHARE if len(usd) == len(each) else None,
         )
-        self._afford(whole)
+        self.afford(whole)
         reserved = self.budget.reserve(whole)
         items = [{"custom_id": name, "params": body} for name, body in requests.items()]
         reply = self._loop.run(self._line.exchange("POST", BATCHES, {"requests": items}))

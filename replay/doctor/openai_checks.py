@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
-from replay.budget import Budget
-from replay.convert import Converter
+from replay.budget import Budget, Worst
+from replay.convert import Converter, Sent
 from replay.doctor.context import TIMEOUT_S, Body, ServerCheck
 from replay.doctor.probes import (
     Found,
@@ -23,12 +24,15 @@ from replay.doctor.probes import (
     unclear,
     used,
 )
-from replay.errors import RequestRefused
-from replay.models.live import Live
-from replay.models.protocol import Target
+from replay.errors import ModelRefused, RequestRefused
+from replay.models.choose import client_of
+from replay.models.line import max_cost
+from replay.models.openai_batches import BatchingOpenAI
+from replay.models.protocol import BATCH_PRICE_SHARE, Sending, Target
 from replay.models.servers import wire_of
+from replay.openai_requests import grow
 from replay.openai_settings import DEFAULT_REASONED_TOKENS
-from replay.providers import reasons
+from replay.providers import bare, reasons
 from replay.store.handle import Store
 from replay.trace import Message, Request, Tool, extend
 
@@ -52,7 +56,7 @@ class OpenAICheck(ServerCheck):
     """A model at a server of one of OpenAI's APIs."""
 
     def __init__(self, store: Store, target: Target, budget: Budget) -> None:
-        live = Live(
+        live = client_of(target)(
             target.model,
             budget=budget,
             wire=wire_of(target),
@@ -62,10 +66,44 @@ class OpenAICheck(ServerCheck):
             timeout_s=TIMEOUT_S,
         )
         super().__init__(store, budget, live, target.server)
+        self._batching = live if isinstance(live, BatchingOpenAI) else None
+
+    def try_batch(self) -> Found:
+        """Two requests sent, found again, and cancelled: nobody waits a day for them."""
+        if self._batching is None:
+            return unclear("batch", "the settings do not say that this server takes batches")
+        bodies = {f"arc-doctor-{at}": body for at, body in enumerate(batch_bodies(self.model), 1)}
+        each = [max_cost(body, self.model) for body in bodies.values()]
+        usd = [call.usd for call in each if call.usd is not None]
+        self.afford(
+            Worst(
+                tokens=sum(call.tokens for call in each),
+                usd=sum(usd) * BATCH_PRICE_SHARE if len(usd) == len(each) else None,
+            )
+        )
+        sending = Sending(2, self.began_ns, frozenset(), f"arc-doctor-{self.began_ns}")
+        try:
+            name = self._batching.send_batch(bodies, sending)
+        except ModelRefused as refused:
+            return fails("batch", f"rejected: {refused.message}")
+        status = self._batching.batch_status(name)
+        if status is None:
+            return fails("batch", "accepted, but not retrieved by its id")
+        try:
+            cancelled = self._batching.cancel_batch(name)
+        except ModelRefused as refused:
+            cancelled = f"not cancelled ({refused.message})"
+        return holds("batch", f"accepted, `{status}` when retrieved, then {cancelled}")
 
 
 def _body(model: str, said: list[Body], tools: tuple[Tool, ...] = (), **params: Any) -> Body:
-    """A request as replay would send it."""
+    """The body of a request as replay would send it."""
+    return _make_request(model, said, tools, **params).body()
+
+
+def _make_request(
+    model: str, said: list[Body], tools: tuple[Tool, ...] = (), **params: Any
+) -> Sent:
     dialect: Any = "openai"
     request = Request(
         system=Message(dialect=dialect, body={"role": "system", "content": SYSTEM}),
@@ -73,7 +111,7 @@ def _body(model: str, said: list[Body], tools: tuple[Tool, ...] = (), **params: 
         params={"max_tokens": _room(model), **params},
         context=extend(None, [Message(dialect=dialect, body=each) for each in said]),
     )
-    return Converter(model).sent(request).body()
+    return Converter(model).sent(request)
 
 
 def _room(model: str) -> int:
@@ -135,9 +173,9 @@ def late_system(model: str) -> Body:
     return _body(model, said)
 
 
-def force_choice(model: str) -> Body:
+def force_choice(model: str) -> Sent:
     choice = {"type": "function", "function": {"name": GAUGE.name}}
-    return _body(model, [_user("Is all well with gauge A?")], (GAUGE,), tool_choice=choice)
+    return _make_request(model, [_user("Is all well with gauge A?")], (GAUGE,), tool_choice=choice)
 
 
 def warm(model: str) -> Body:
@@ -161,7 +199,7 @@ def ask_long(model: str) -> Body:
 
 
 def _try_choice(desk: ServerCheck) -> Iterator[Found]:
-    answer = tried(desk, force_choice(desk.model))
+    answer = tried(desk, force_choice(desk.model).body())
     if isinstance(answer, RequestRefused):
         yield fails("forced_choice", f"rejected: {answer.message}")
     elif any(block["type"] == "tool_use" for block in answer["content"]):
@@ -170,6 +208,26 @@ def _try_choice(desk: ServerCheck) -> Iterator[Found]:
         yield unclear("forced_choice", "accepted, but the response was cut before any call")
     else:
         yield fails("forced_choice", "accepted, but the tool was not called")
+
+
+def _reasoning(desk: ServerCheck) -> Iterator[Found]:
+    """A call whose result is sent with the reasoning before it."""
+    asked = force_choice(desk.model)
+    answer = tried(desk, asked.body())
+    if isinstance(answer, RequestRefused):
+        yield unclear("reasoning_back", f"rejected: {answer.message}")
+        return
+    calls = sum(block["type"] == "tool_use" for block in answer["content"])
+    if not calls or not any("item" in block for block in answer["content"]):
+        yield unclear("reasoning_back", "no call came with reasoning to send back")
+        return
+    grown = grow(asked.conversation, asked.wire, bare(desk.model), answer["content"],
+                 ["2.1 bar"] * calls)  # fmt: skip
+    found = tried(desk, structs.replace(asked, conversation=grown).body())
+    if isinstance(found, RequestRefused):
+        yield fails("reasoning_back", f"rejected: {found.message}")
+    else:
+        yield holds("reasoning_back", "accepted")
 
 
 def _sampling(desk: ServerCheck) -> Iterator[Found]:
@@ -212,6 +270,14 @@ def _stream(desk: ServerCheck) -> Iterator[Found]:
         yield _figures("stream", answer)
 
 
+def batch_bodies(model: str) -> list[Body]:
+    return [plain(model, max_tokens=_room(model) + at) for at in (0, 1)]
+
+
+def _batch(desk: OpenAICheck) -> Iterator[Found]:
+    yield desk.try_batch()
+
+
 def _figures(check: str, answer: Body) -> Found:
     said = f"{input_tokens(answer)} tokens in, {used(answer, 'output_tokens')} out"
     known = input_tokens(answer) > 0 and used(answer, "output_tokens") > 0
@@ -223,10 +289,12 @@ PROBES: tuple[Probe, ...] = (
     accepted("translated_call", translated_call),
     accepted("tool_gone", tool_gone),
     accepted("late_system", late_system),
-    Probe(("forced_choice",), _try_choice, lambda model: [force_choice(model)]),
+    Probe(("forced_choice",), _try_choice, lambda model: [force_choice(model).body()]),
+    Probe(("reasoning_back",), _reasoning, lambda model: [force_choice(model).body()] * 2),
     Probe(("sampling",), _sampling, lambda model: [warm(model)]),
     Probe(("answer_form",), _answer_form, lambda model: [ask_form(model)]),
     Probe(("usage",), _usage, lambda model: [plain(model)]),
     Probe(("stream",), _stream, lambda model: [ask_long(model)]),
+    Probe(("batch",), _batch, batch_bodies),
 )
 """In the order they are asked."""

@@ -18,8 +18,6 @@ from replay.trace import Json
 from replay.written import WRITE_UTF8, half
 
 ROLES = ("user", "assistant", "system")
-EFFORTS = ("low", "medium", "high", "xhigh", "max")
-"""The Messages API's words for how hard a model tries."""
 
 
 # --- the system prompt
@@ -177,7 +175,7 @@ class SetModel(Struct, frozen=True, tag_field="kind", tag="set_model", rename={"
 
 
 class SetEffort(Struct, frozen=True, tag_field="kind", tag="set_effort", rename={"effort": "text"}):
-    """The model tries as hard as the word says: one of `EFFORTS`."""
+    """The model tries as hard as the word says: one of `EFFORTS`, as far as the model takes it."""
 
     effort: str
 

@@ -9,7 +9,6 @@ from typing import NamedTuple, TypeAlias
 from msgspec import Struct
 
 from replay.edit.changes import (
-    EFFORTS,
     ROLES,
     Change,
     Edit,
@@ -37,6 +36,7 @@ from replay.edit.texts import (
 )
 from replay.errors import BadEdit
 from replay.messages import prose
+from replay.providers import EFFORTS
 from replay.trace import Context, Message, Observation, Step, Trace
 
 StepChange: TypeAlias = InjectConstraint | SetObservation | SummariseBefore

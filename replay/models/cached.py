@@ -34,7 +34,6 @@ from replay.models.protocol import (
     Unanswered,
     flaw,
     url_variable,
-    with_cache_marker,
 )
 from replay.providers import split_name, wire_of
 from replay.store import answers
@@ -86,7 +85,8 @@ class Batched:
         held = {key for batch in under_way for key in _keys(batch)}
         rest = {key: ask for key, ask in asks.items() if key not in held}
         refusal: ModelRefused | None = None
-        for chunk in _chunks(rest, marked=marked):
+        mark = self._model.with_marker if marked else None
+        for chunk in _chunks(rest, mark):
             try:
                 under_way.append(self._send(chunk))
             except ModelRefused as error:
@@ -128,11 +128,11 @@ class Batched:
 
     def _sending(self, batch: Batch) -> Sending:
         known = answers.known(self._store, self._server)
-        return Sending(len(batch.asks), batch.sent_ns, known)
+        return Sending(len(batch.asks), batch.sent_ns, known, batch.mark)
 
     def _fetch(self, batch: Batch) -> Iterator[tuple[str, Body | RequestRefused | Unanswered]]:
         """All that a batch came to, by key: kept first, then given."""
-        results = self._model.batch_results(batch.id)
+        results = self._model.batch_results(batch.id, batch.asks)
         if results is None or not results.keys() & batch.asks.keys():
             # Deleted, too old, or taken for ours and another's.
             forget(self._store, self._server, batch)
@@ -152,13 +152,13 @@ def _keys(batch: Batch) -> set[str]:
 
 
 def _chunks(
-    asks: Mapping[str, Asked], *, marked: bool
+    asks: Mapping[str, Asked], mark: Callable[[Body], Body] | None
 ) -> Iterator[dict[str, tuple[str, int, Body]]]:
     """The requests by their ids, as many at a time as a batch may hold."""
     chunk: dict[str, tuple[str, int, Body]] = {}
     size = 0
     for key, (sent, sample) in asks.items():
-        body = with_cache_marker(sent.body()) if marked else sent.body()
+        body = sent.body() if mark is None else mark(sent.body())
         weight = len(digests.pack(body))
         if chunk and (len(chunk) == MOST_REQUESTS or size + weight > MOST_BYTES):
             yield chunk
@@ -360,10 +360,17 @@ class Cached:
         if self._inner is None:
             return ((key, self._miss(key)) for key in missing)
         if batch and not isinstance(self._inner, TakesBatches):
-            raise ModelRefused(f"{self.name} does not accept batches", "Try: another --schedule")
+            raise ModelRefused(f"{self.name} does not accept batches", self._no_batches())
         if isinstance(self._inner, Concurrent):
             return self._claimed(self._inner, missing, marked=marked, batch=batch)
         return self._one_by_one(missing)
+
+    def _no_batches(self) -> str:
+        """What to do where the model's server takes no batches, as far as is known."""
+        other = "Try: another --schedule"
+        if self.target is None or not self.target.provider.batches:
+            return other
+        return f"{other}; or `batches = true` in a section [models.NAME], if its server takes them"
 
     def _claimed(
         self, inner: Concurrent, missing: Mapping[str, Ask], *, marked: bool, batch: bool

@@ -67,13 +67,24 @@ def choose(
 _SOURCES = {ANTHROPIC.name: "claude"}
 
 
-def _live(target: Target, budget: Budget) -> Live:
-    """The client of a target's API."""
-    from replay.models.claude import Claude
+def client_of(target: Target) -> Callable[..., Live]:
+    """What asks a target, to be made with its name, its API and a budget."""
+    if target.provider is ANTHROPIC:
+        from replay.models.claude import Claude
+
+        return Claude
+    if target.provider.batches and target.batches:
+        from replay.models.openai_batches import BatchingOpenAI
+
+        return BatchingOpenAI
     from replay.models.live import Live
 
-    make: Callable[..., Live] = Claude if target.provider is ANTHROPIC else Live
-    return make(
+    return Live
+
+
+def _live(target: Target, budget: Budget) -> Live:
+    """The client of a target's API."""
+    return client_of(target)(
         target.model,
         budget=budget,
         wire=wire_of(target),

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from replay.errors import ModelRefused
-from replay.models.wire import Reply
+from replay.models.wire import Payload, Reply, Upload
 
 Body = dict[str, Any]
 
@@ -42,11 +42,11 @@ class SdkConnection:
         self._no_key, self._hint = no_key, hint
         self._framed = framed
 
-    async def send(self, method: str, path: str, body: Body | None, timeout_s: float) -> Reply:
+    async def send(self, method: str, path: str, body: Payload, timeout_s: float) -> Reply:
         import httpx2
 
         try:
-            if body is not None and body.get("stream"):
+            if isinstance(body, dict) and body.get("stream"):
                 return await self._streamed(path, body, timeout_s)
             return await self._whole(method, path, body, timeout_s)
         except self._sdk.APIStatusError as error:
@@ -62,12 +62,21 @@ class SdkConnection:
         except self._keyless as error:
             raise ModelRefused(f"{self._no_key}: {error}", self._hint) from error
 
-    async def _whole(self, method: str, path: str, body: Body | None, timeout_s: float) -> Reply:
+    async def _whole(self, method: str, path: str, body: Payload, timeout_s: float) -> Reply:
         import httpx2
 
-        options = {"timeout": timeout_s}
+        options: dict[str, Any] = {"timeout": timeout_s}
         if method == "GET":
             got = await self._client.get(path, cast_to=httpx2.Response, options=options)
+        elif isinstance(body, Upload):
+            options["headers"] = {"Content-Type": "multipart/form-data"}
+            got = await self._client.post(
+                path,
+                cast_to=httpx2.Response,
+                options=options,
+                body=body.fields,
+                files=[("file", (body.name, body.content, "application/jsonl"))],
+            )
         else:
             got = await self._client.post(
                 path, cast_to=httpx2.Response, options=options, **self._payload(body)

@@ -24,6 +24,7 @@ from replay.models.wire import (
     Asked,
     Connection,
     Failed,
+    Payload,
     Reply,
     Wire,
     declined,
@@ -82,7 +83,7 @@ class Line:
         return Asked(self.model, where, streamed, self.world.clock(), self.wire)
 
     async def exchange(
-        self, method: str, path: str, body: dict[str, Any] | None, *, least_s: float = 0.001
+        self, method: str, path: str, body: Payload, *, least_s: float = 0.001
     ) -> Reply:
         """Send once; what is left of the minutes allowed, but `least_s`, is a timeout too.
 
@@ -95,7 +96,7 @@ class Line:
         return await self._connection.send(method, path, body, timeout_s)
 
     async def fetch(
-        self, method: Literal["GET", "POST"], path: str, body: dict[str, Any] | None = None
+        self, method: Literal["GET", "POST"], path: str, body: Payload = None
     ) -> Reply | None:
         """What is free and may be asked twice; None where the server has nothing there (404).
 

@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import msgspec
 
@@ -20,7 +21,7 @@ from replay.errors import ModelRefused
 from replay.formats.common import count, listed, obj, word
 from replay.messages import content_text, parse_arguments
 from replay.models.connection import SdkConnection
-from replay.models.protocol import is_local
+from replay.models.protocol import AZURE_VARIABLE, is_local
 from replay.models.wire import (
     STREAM_ABOVE,
     BrokenStream,
@@ -30,17 +31,34 @@ from replay.models.wire import (
     events,
     output_limit,
 )
+from replay.openai_items import reasoning_item
 from replay.openai_streams import assembled_chat, assembled_response
+from replay.providers import RESPONSES as RESPONSES_PROVIDER
+from replay.providers import UNSEALED, reasons
 
 Body = dict[str, Any]
 
 KEY_VARIABLE = "OPENAI_API_KEY"
+AZURE_KEY_VARIABLE = "AZURE_OPENAI_API_KEY"
+TOKEN_VARIABLE = "AZURE_OPENAI_AD_TOKEN"
+VERSION_VARIABLE = "OPENAI_API_VERSION"
 INSTALL = "Try: pip install 'arc-tui[openai]'"
 NOT_INSTALLED = "OpenAI's APIs need the package openai, which is not installed"
 
 
+class Azure(NamedTuple):
+    """What an API is asked with on Azure. `version` is one that was configured, None for that of
+    the environment."""
+
+    version: str | None
+
+    def effective_version(self) -> str | None:
+        """The version that is asked for, None where nothing says one."""
+        return self.version or os.environ.get(VERSION_VARIABLE)
+
+
 class OpenAI(NamedTuple):
-    """As `wire.Wire`. `key_variable` names what the key is in."""
+    """As `wire.Wire`. `key_variable` names what the key is in; `azure` None is any other server."""
 
     title: str
     path: str
@@ -48,14 +66,22 @@ class OpenAI(NamedTuple):
     assemble: Callable[[Iterable[dict[str, Any]]], tuple[dict[str, Any] | None, Any, bool]]
     beside: Body
     streamed: Body
+    reasoning: Body = {}
+    """What a model that reasons is asked for, so that its reasoning can be sent back."""
     key_variable: str = KEY_VARIABLE
+    azure: Azure | None = None
 
     @property
     def key_hint(self) -> str:
+        if self.azure is not None:
+            also = f", or {TOKEN_VARIABLE}" if self.key_variable == AZURE_KEY_VARIABLE else ""
+            return f"Try: set {self.key_variable}{also}"
         return f"Try: set {self.key_variable}, or OPENAI_BASE_URL to a local server"
 
     @property
     def other_kind(self) -> str:
+        if self.azure is not None:
+            return f"Try: set {AZURE_VARIABLE} to a resource, as https://NAME.openai.azure.com"
         return f"Try: set OPENAI_BASE_URL to a server with {self.title}"
 
     def connect(self, base_url: str) -> Connection:
@@ -63,7 +89,12 @@ class OpenAI(NamedTuple):
 
     def body_to_post(self, body: Body) -> Body:
         long = self.streamed if output_limit(body) > STREAM_ABOVE else {}
-        return {**body, **self.beside, **long}
+        return {**self.whole_body(body), **long}
+
+    def whole_body(self, body: Body) -> Body:
+        """The body as it is posted where no answer can be streamed."""
+        sealed = self.reasoning if reasons(body["model"]) else {}
+        return {**body, **self.beside, **sealed}
 
     def message(self, body: bytes, *, streamed: bool) -> Body:
         if not streamed:
@@ -80,6 +111,13 @@ class OpenAI(NamedTuple):
     def request_hint(self, said: str) -> str:
         if "max_tokens" in said and "max_completion_tokens" in said:
             return "the server takes `max_completion_tokens`; the recording has `max_tokens`"
+        if "encrypted content" in said:
+            return (
+                "recorded reasoning is read for the account alone that recorded it."
+                f" Try: --model {UNSEALED.name}:NAME, which is sent none"
+            )
+        if "/v1/responses" in said:
+            return f"Try: --model {RESPONSES_PROVIDER.name}:NAME"
         if "response_format" in said or "json_schema" in said:
             return "the server's models do not all take a schema for their answers"
         return ""
@@ -94,32 +132,64 @@ def connect(base_url: str, wire: OpenAI) -> Connection:
     key = require_key(base_url, wire)
     import httpx2
     import openai
-    from openai import AsyncOpenAI
 
     # What the package remarks would land in the middle of a screen.
     logging.getLogger("openai").addHandler(logging.NullHandler())
-
-    client = AsyncOpenAI(
-        api_key=key,
-        base_url=base_url,
-        max_retries=0,
+    beside: dict[str, Any] = {
+        "max_retries": 0,
         # A proxy from the environment must not stand between this machine and itself.
-        http_client=httpx2.AsyncClient(trust_env=False) if is_local(base_url) else None,
+        "http_client": httpx2.AsyncClient(trust_env=False) if is_local(base_url) else None,
+    }
+    if wire.azure is None:
+        client = openai.AsyncOpenAI(api_key=key, base_url=base_url, **beside)
+    else:
+        client = openai.AsyncAzureOpenAI(
+            api_key=key,  # None: a token is in the environment
+            azure_endpoint=base_url,
+            api_version=wire.azure.effective_version(),
+            **beside,
+        )
+    return SdkConnection(
+        client, openai, lambda body: {} if body is None else {"content": digests.pack(body)}
     )
-    return SdkConnection(client, openai, lambda body: {"content": digests.pack(body)})
 
 
-def require_key(base_url: str, wire: OpenAI) -> str:
-    """The key for a server; any text for one on this machine, which needs none.
+def require_key(base_url: str, wire: OpenAI) -> str | None:
+    """The key for a server; any text for one on this machine, which needs none. None where Azure is
+    asked with a token of the environment.
 
-    Raises ModelRefused where there is none, and where the SDK is not installed. Imports nothing.
+    Raises ModelRefused where there is none, where Azure's endpoint or version is not known, and
+    where the SDK is not installed. Imports nothing.
     """
     if find_spec("openai") is None:
         raise ModelRefused(NOT_INSTALLED, INSTALL)
+    if wire.azure is not None and not base_url:
+        raise ModelRefused(f"{wire.title}: {AZURE_VARIABLE} is not set", wire.other_kind)
+    if wire.azure is not None and not wire.azure.effective_version():
+        raise ModelRefused(
+            f"{wire.title}: no version of its API given",
+            f"Try: set {VERSION_VARIABLE}, or `api_version` in a section [models.NAME]",
+        )
     key = os.environ.get(wire.key_variable)
+    if not key and wire.azure is not None and os.environ.get(TOKEN_VARIABLE):
+        return None
     if not key and not is_local(base_url):
         raise ModelRefused(f"no key for {wire.title}", wire.key_hint)
     return key or "local"
+
+
+def azure(wire: OpenAI, deployment: str, version: str | None) -> OpenAI:
+    """The same API of a deployment on Azure. A chat has it in its path; the SDK, which is given
+    bytes, cannot put it there."""
+    path = wire.path
+    if wire.read is chat_message:
+        path = f"/deployments/{quote(deployment, safe='')}{path}"
+    return wire._replace(
+        title=f"{wire.title} of Azure OpenAI",
+        path=path,
+        key_variable=AZURE_KEY_VARIABLE,
+        azure=Azure(version),
+    )
 
 
 # --- Chat Completions
@@ -224,7 +294,9 @@ def response_message(answer: Any) -> Body:
             case "reasoning":
                 thoughts = [*listed(item.get("summary")), *listed(item.get("content"))]
                 text = "\n".join(str(obj(each).get("text") or "") for each in thoughts).strip()
-                content += [{"type": "thinking", "thinking": text}] if text else []
+                kept = item.get("encrypted_content") or item.get("content")
+                back = {"item": reasoning_item(item)} if kept else {}
+                content += [{"type": "thinking", "thinking": text, **back}] if text or back else []
             case "function_call":
                 content.append(_item_call(item, arguments(item.get("arguments"))))
             case "custom_tool_call":
@@ -301,4 +373,5 @@ RESPONSES = OpenAI(
     assemble=assembled_response,
     beside={"store": False},
     streamed={"stream": True},
+    reasoning={"include": ["reasoning.encrypted_content"]},
 )

@@ -7,7 +7,7 @@ the prompt cache may end, and the kill file (`ARC_KILL`): where it is, nothing i
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 from urllib.parse import SplitResult, urlsplit
@@ -15,7 +15,19 @@ from urllib.parse import SplitResult, urlsplit
 from msgspec import Struct
 
 from replay.errors import ModelRefused, RequestRefused
-from replay.providers import ANTHROPIC, BEDROCK, OPENAI, RESPONSES, VERTEX, Provider, Rates, bare
+from replay.providers import (
+    ANTHROPIC,
+    AZURE,
+    AZURE_RESPONSES,
+    BEDROCK,
+    OPENAI,
+    RESPONSES,
+    UNSEALED,
+    VERTEX,
+    Provider,
+    Rates,
+    bare,
+)
 
 BATCH_PRICE_SHARE = 0.5
 """What an answer of a batch costs, of its price alone."""
@@ -50,7 +62,8 @@ class Concurrent(Protocol):
 
 
 class Sending(NamedTuple):
-    """What is known of a batch before its id: its size, when it was sent, all ids sent before.
+    """What is known of a batch before its id: its size, when it was sent, all ids sent before, and
+    a `mark` of what it holds.
 
     `since_ns` counts from the epoch.
     """
@@ -58,6 +71,7 @@ class Sending(NamedTuple):
     requests: int
     since_ns: int
     known: frozenset[str]
+    mark: str = ""
 
 
 class Unanswered(NamedTuple):
@@ -72,13 +86,15 @@ Result: TypeAlias = dict[str, Any] | RequestRefused | Unanswered
 
 @runtime_checkable
 class TakesBatches(Protocol):
-    """What a model offers whose server answers many requests later. As `claude.Claude`."""
+    """What a model offers whose server answers many requests later. As `batches.Batching`."""
+
+    def with_marker(self, body: dict[str, Any]) -> dict[str, Any]: ...
 
     def send_batch(self, requests: Mapping[str, dict[str, Any]], sending: Sending) -> str: ...
 
     def find_batch(self, sending: Sending) -> str | None: ...
 
-    def batch_results(self, id: str) -> dict[str, Result] | None: ...
+    def batch_results(self, id: str, asked: Collection[str]) -> dict[str, Result] | None: ...
 
 
 @runtime_checkable
@@ -131,6 +147,7 @@ def flaw(answer: Any) -> str | None:
 OFFICIAL = "https://api.anthropic.com"
 SERVER_VARIABLE = "ANTHROPIC_BASE_URL"
 OPENAI_VARIABLE = "OPENAI_BASE_URL"
+AZURE_VARIABLE = "AZURE_OPENAI_ENDPOINT"
 
 _PORTS = {"http": 80, "https": 443}
 
@@ -192,6 +209,9 @@ _URL_VARIABLES = {
     ANTHROPIC.name: SERVER_VARIABLE,
     OPENAI.name: OPENAI_VARIABLE,
     RESPONSES.name: OPENAI_VARIABLE,
+    UNSEALED.name: OPENAI_VARIABLE,
+    AZURE.name: AZURE_VARIABLE,
+    AZURE_RESPONSES.name: AZURE_VARIABLE,
     BEDROCK.name: "ANTHROPIC_BEDROCK_BASE_URL",
     VERTEX.name: "ANTHROPIC_VERTEX_BASE_URL",
 }
@@ -204,7 +224,8 @@ def url_variable(provider: Provider) -> str:
 
 class Target(Struct, frozen=True, kw_only=True):
     """Whom to ask. `model` is the whole name, from which the API follows; `server` is what answers
-    are kept under; `url` None is the provider's own."""
+    are kept under; `url` None is the provider's own. `batches`: does it take them? `api_version` is
+    that of Azure's API, None elsewhere."""
 
     model: str
     provider: Provider
@@ -212,6 +233,8 @@ class Target(Struct, frozen=True, kw_only=True):
     server: str
     key_env: str | None = None
     prices: Rates | None = None
+    batches: bool = False
+    api_version: str | None = None
 
     @property
     def name(self) -> str:

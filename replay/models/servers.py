@@ -17,12 +17,12 @@ from msgspec import Struct
 
 from replay.errors import ModelRefused
 from replay.models import protocol
-from replay.models.protocol import OPENAI_VARIABLE, Target, url_variable
+from replay.models.protocol import AZURE_VARIABLE, OPENAI_VARIABLE, Target, url_variable
 from replay.providers import (
     ANTHROPIC,
+    BY_RESPONSES,
     OPENAI,
     PROVIDERS,
-    RESPONSES,
     Provider,
     Rates,
     by_name,
@@ -50,6 +50,8 @@ class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     key_env: str | None = None
     api: Literal["chat", "responses"] | None = None
     prices: Rates | None = None
+    batches: bool = False
+    api_version: str | None = None
 
 
 _UNCONFIGURED = ModelConfig()
@@ -78,7 +80,7 @@ def resolve(name: str, models: Models = NONE, *, live: bool = True) -> Target:
         return _target(OPENAI, name)
     raise ModelRefused(
         f"no server known for '{name}'",
-        f"Try: --model openai:{name}, and {OPENAI_VARIABLE} set to its server; or a section"
+        f"Try: the name openai:{name}, and {OPENAI_VARIABLE} set to its server; or a section"
         " [models.NAME] in the settings",
     )
 
@@ -89,8 +91,8 @@ def _is_set(*variables: str) -> bool:
 
 def _target_of_config(name: str, said: ModelConfig) -> Target:
     provider = PROVIDERS[said.provider]
-    if provider is OPENAI and said.api == "responses":
-        provider = RESPONSES
+    if said.api == "responses":
+        provider = BY_RESPONSES.get(provider.name, provider)
     return _target(provider, said.model or name, said)
 
 
@@ -99,6 +101,9 @@ def _target(provider: Provider, name: str, said: ModelConfig = _UNCONFIGURED) ->
     if provider is ANTHROPIC:
         name, url = name.removeprefix("anthropic/"), protocol.server_url(url)
         server = protocol.name(url)
+    elif provider.is_azure:
+        url = azure_url(url)
+        server = protocol.address(url) if url else provider.name
     elif provider.extra == OPENAI.extra:
         url = openai_url(url)
         official = protocol.address(url) == OPENAI_URL
@@ -115,6 +120,8 @@ def _target(provider: Provider, name: str, said: ModelConfig = _UNCONFIGURED) ->
         server=server,
         key_env=said.key_env,
         prices=said.prices,
+        batches=provider is ANTHROPIC or said.batches or (provider.batches and not server),
+        api_version=said.api_version if provider.is_azure else None,
     )
 
 
@@ -134,12 +141,39 @@ def openai_url(given: str | None = None) -> str:
     return url.rstrip("/")
 
 
+def azure_url(given: str | None = None) -> str | None:
+    """The endpoint of an Azure resource: what is given, else what the environment names; None where
+    nothing does.
+
+    Raises ModelRefused where that is no address of one.
+    """
+    url = given or os.environ.get(AZURE_VARIABLE)
+    if not url:
+        return None
+    bare = url.rstrip("/").removesuffix("/openai")
+    if bare.endswith("/v1"):
+        raise ModelRefused(
+            f"{AZURE_VARIABLE} is an address of Azure's v1 API, which is asked as OpenAI's",
+            f"Try: {OPENAI_VARIABLE} set to it, and --model openai:DEPLOYMENT",
+        )
+    try:
+        protocol.address(bare)
+    except ModelRefused as error:
+        raise ModelRefused(
+            f"{AZURE_VARIABLE} is not a server address",
+            "Try: an address like https://NAME.openai.azure.com",
+        ) from error
+    return bare
+
+
 def wire_of(target: Target) -> Wire:
     """The API by which a target is asked."""
     if target.provider.extra == OPENAI.extra:
         from replay.models import openai
 
         found = openai.CHAT if target.provider.wire == "chat" else openai.RESPONSES
+        if target.provider.is_azure:
+            found = openai.azure(found, target.name, target.api_version)
         return found if target.key_env is None else found._replace(key_variable=target.key_env)
     from replay.models import messages
 
@@ -156,8 +190,7 @@ def require_key(target: Target) -> None:
 
         found = wire_of(target)
         assert isinstance(found, openai.OpenAI)
-        assert target.url is not None
-        openai.require_key(target.url, found)
+        openai.require_key(target.url or "", found)
         return
     from replay.models import messages
 
@@ -175,9 +208,9 @@ def lacks_key(target: Target) -> str | None:
         from replay.models import messages
 
         keyless = messages.is_keyless(target.url or protocol.server_url(), target.key_env)
-        return f"{messages.NO_KEY}: {messages.KEY_HINT}" if keyless else None
+        return f"{messages.NO_KEY}. {messages.KEY_HINT}" if keyless else None
     try:
         require_key(target)
     except ModelRefused as error:
-        return f"{error.message}: {error.hint}"
+        return str(error)
     return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from email.utils import parsedate_to_datetime
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -32,12 +32,21 @@ class Reply(Struct, frozen=True, kw_only=True):
     sent: bool = True
 
 
+class Upload(NamedTuple):
+    """A file that is posted as a form. `fields` are the texts beside it."""
+
+    name: str
+    content: bytes
+    fields: dict[str, str]
+
+
+Payload: TypeAlias = "dict[str, Any] | Upload | None"
+
+
 class Connection(Protocol):
     """An open connection."""
 
-    async def send(
-        self, method: str, path: str, body: dict[str, Any] | None, timeout_s: float
-    ) -> Reply:
+    async def send(self, method: str, path: str, body: Payload, timeout_s: float) -> Reply:
         """Send one request. Every way it can go wrong is a value, but for being cancelled.
 
         Raises ModelRefused where there is no key.
@@ -217,8 +226,11 @@ def declined(reply: Reply, asked: Asked) -> Failed | None:
 
 
 def _speaks_of(reply: Reply, model: str) -> bool:
-    """Does an error come from a server of the Messages API, or name the model that was asked?"""
-    return b'"type":"error"' in reply.body.replace(b" ", b"") or model.encode() in reply.body
+    """Does an error come from a server of the Messages API, say that a deployment is not there, or
+    name the model that was asked?"""
+    known = (b'"type":"error"', b'"code":"DeploymentNotFound"')
+    raw = reply.body.replace(b" ", b"")
+    return any(each in raw for each in known) or model.encode() in reply.body
 
 
 def _error(reply: Reply) -> dict[str, Any]:

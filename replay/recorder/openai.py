@@ -14,7 +14,7 @@ from replay.formats.chat import tool
 from replay.formats.codex import lines
 from replay.formats.codex.lines import CALLS, ITEM, OUTPUTS, Line
 from replay.formats.common import listed, obj, word
-from replay.messages import calls
+from replay.messages import REASONING_ITEMS, calls
 from replay.trace import Json, Message, Place, Response, Tool, Usage
 
 _SYSTEM = frozenset({"system", "developer"})
@@ -113,7 +113,7 @@ def _message(value: Json) -> Message:
     return Message(dialect="openai", body=body)
 
 
-REASONING = "reasoning that was sent back not recorded"
+REASONING = "the place of reasoning that was sent back not recorded"
 SERVED = "item that a chat message cannot hold not recorded"
 REFERENCE = "item stored on the server not recorded"
 CONVERSATION = "conversation stored on the server not recorded"
@@ -128,25 +128,31 @@ class Items:
 
     def __init__(self) -> None:
         self._known: dict[str, dict[str, Any]] = {}
+        self._models: dict[str, str | None] = {}
 
     def read_call(self, request: dict[str, Any], answer: dict[str, Any] | None) -> OpenAICall:
         """What the two bodies say; `answer` None where none came."""
         given, lacking = self._given(request.get("input"))
         said = obj(answer)
         output = [each for each in listed(said.get("output")) if isinstance(each, dict)]
-        self._known |= {name: each for each in output if (name := word(each.get("id")))}
+        model = word(request.get("model"))
+        known = {name: each for each in output if (name := word(each.get("id")))}
+        self._known |= known
+        self._models |= dict.fromkeys(known, model)
         missing = [REFERENCE] if lacking else []
         missing += [CONVERSATION] if request.get("conversation") else []
+        losses = [loss for each in given if (loss := _loss(each))]
+        messages = tuple(self._messages(given, model, losses))
         return OpenAICall(
-            model=word(request.get("model")),
+            model=model,
             system=_system(request.get("instructions")),
-            messages=tuple(_messages(given)),
+            messages=messages,
             tools=tuple(map(tool, listed(request.get("tools")))),
             params={name: value for name, value in request.items() if name not in _RESPONSES_APART},
             continues=word(request.get("previous_response_id")),
-            losses=tuple(dict.fromkeys(loss for each in given if (loss := _loss(each)))),
+            losses=tuple(dict.fromkeys(losses)),
             missing=tuple(missing),
-            answer=lines.answer_message(map(_line, output)) if output else None,
+            answer=self._answer([*map(_line, output)], model, []) if output else None,
             response=common.response(said),
             usage=common.usage(said.get("usage")),
         )
@@ -165,6 +171,40 @@ class Items:
                 found.append(each)
         return found, lacking
 
+    def _messages(
+        self, given: list[dict[str, Any]], model: str | None, losses: list[str]
+    ) -> Iterator[Message]:
+        for own, group in groupby(map(_line, given), key=_is_models):
+            if own:
+                yield self._answer([*group], model, losses)
+                continue
+            for line in group:
+                if line.type in OUTPUTS:
+                    yield lines.result(line, None)
+                elif line.type == "message":
+                    yield lines.input_message(line)
+
+    def _answer(self, items: list[Line], model: str | None, losses: list[str]) -> Message:
+        """What the model said in one go, with its reasoning where the place of that is known: a
+        chat message has one text, before all calls."""
+        message = lines.answer_message(items)
+        own = [each.type for each in items if each.type != "reasoning"]
+        kept: list[Json] = []
+        before = 0
+        for each in items:
+            if each.type != "reasoning":
+                before += 1
+                continue
+            made_by = self._models.get(str(each.payload.get("id")), model)
+            kept.append({"before": before, "model": made_by, "item": each.payload})
+        if not kept:
+            return message
+        first = {"message"} if message.body["content"] else set()
+        if not (CALLS | first).issuperset(own[:1]) or not CALLS.issuperset(own[1:]):
+            losses.append(REASONING)
+            return message
+        return Message(dialect="openai", body={**message.body, REASONING_ITEMS: kept})
+
 
 def _system(instructions: Json) -> Message | None:
     if not instructions:
@@ -177,18 +217,6 @@ def _line(item: dict[str, Any]) -> Line:
     return Line(kind=ITEM, payload=typed, place=_PLACE)
 
 
-def _messages(given: list[dict[str, Any]]) -> Iterator[Message]:
-    for own, group in groupby(map(_line, given), key=_is_models):
-        if own:
-            yield lines.answer_message(group)
-            continue
-        for line in group:
-            if line.type in OUTPUTS:
-                yield lines.result(line, None)
-            elif line.type == "message":
-                yield lines.input_message(line)
-
-
 def _is_models(line: Line) -> bool:
     """Did the model say or do this?"""
     if line.type == "message":
@@ -197,7 +225,5 @@ def _is_models(line: Line) -> bool:
 
 
 def _loss(item: dict[str, Any]) -> str | None:
-    kind = _line(item).type
-    if kind == "reasoning":
-        return REASONING
-    return None if kind == "message" or kind in CALLS or kind in OUTPUTS else SERVED
+    line = _line(item)
+    return None if line.type in OUTPUTS or line.type == "message" or _is_models(line) else SERVED

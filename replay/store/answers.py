@@ -127,6 +127,11 @@ class Batch(Struct, frozen=True, eq=False, kw_only=True):
     sent_ns: int
 
     @property
+    def mark(self) -> str:
+        """What tells the batch from others that hold other requests."""
+        return _mark(self.asks)
+
+    @property
     def is_intent(self) -> bool:
         """Is it unknown whether the server has it?"""
         return self.id.startswith(_INTENT)
@@ -135,13 +140,17 @@ class Batch(Struct, frozen=True, eq=False, kw_only=True):
 def intend(store: Store, server: str, model: str, asks: Mapping[str, tuple[str, int]]) -> Batch:
     """Write down what is about to be sent; the same requests again replace it."""
     raw = digests.encode({name: list(ask) for name, ask in asks.items()})
-    batch = Batch(id=_INTENT + digests.digest("batch", raw), asks=dict(asks), sent_ns=now_ns())
+    batch = Batch(id=_INTENT + _mark(asks), asks=dict(asks), sent_ns=now_ns())
     with store.writing() as db:
         db.execute(
             "INSERT OR REPLACE INTO batch VALUES (?, ?, ?, ?, 0, ?)",
             (server, batch.id, model, raw.decode(), batch.sent_ns),
         )
     return batch
+
+
+def _mark(asks: Mapping[str, tuple[str, int]]) -> str:
+    return digests.digest("batch", digests.encode({n: list(ask) for n, ask in asks.items()}))
 
 
 def sent(store: Store, server: str, intent: Batch, id: str) -> Batch:

@@ -18,6 +18,7 @@ from replay.convert import Sent
 from replay.errors import OfflineMiss, RequestRefused
 from replay.locked.estimate import Estimate, price_of
 from replay.models.cached import Answered, Ask, Cached, Outcome
+from replay.models.protocol import BATCH_PRICE_SHARE
 from replay.store import answers
 from replay.store.handle import Store
 from replay.trace import Trace, Usage
@@ -122,6 +123,24 @@ def answers_each(
                 yield which, [given for _, given in sorted(came.pop(which).items())]
 
 
+def ask_batch(
+    asked: Iterable[JudgeRequest | Unasked], model: Cached, samples: int = 1, *, fresh: bool = False
+) -> None:
+    """Have all that is lacking answered by the provider's batches, within a day at half the price;
+    `judged` and `answers_each` find it stored then, and are not to ask for it `fresh`.
+
+    Raises as they do.
+    """
+    asks = [
+        Ask(inquiry.sent, sample)
+        for inquiry in asked
+        if isinstance(inquiry, JudgeRequest)
+        for sample in sample_range(inquiry.sent, model, samples, fresh=fresh)
+    ]
+    for _ in model.answers(asks, batch=True):
+        pass
+
+
 def sample_range(sent: Sent, model: Cached, samples: int, *, fresh: bool = False) -> range:
     """Which samples of a request are meant: the latest stored ones, or, `fresh`, those after."""
     stored = 0
@@ -132,7 +151,12 @@ def sample_range(sent: Sent, model: Cached, samples: int, *, fresh: bool = False
 
 
 def estimate_cost(
-    asked: Iterable[JudgeRequest | Unasked], model: Cached, samples: int, *, fresh: bool = False
+    asked: Iterable[JudgeRequest | Unasked],
+    model: Cached,
+    samples: int,
+    *,
+    fresh: bool = False,
+    batch: bool = False,
 ) -> Estimate:
     """What `judged` with the same arguments would ask, and about what for. Asks nothing."""
     usages: list[Usage] = []
@@ -146,7 +170,8 @@ def estimate_cost(
                 usages.append(_usage(each))
             keys.add(key)
     costs = [price_of(model, usage) for usage in usages]
-    usd = [cost.usd for cost in costs if cost is not None]
+    share = BATCH_PRICE_SHARE if batch else 1.0
+    usd = [cost.usd * share for cost in costs if cost is not None]
     return Estimate(
         calls=len(usages),
         stored=len(keys) - len(usages),

@@ -634,7 +634,7 @@ async def test_effort_and_a_model_of_its_own_are_changes_beside_the_texts(db: Pa
         await pilot.pause()
         await pilot.press("down", "down", "down", "enter")
         await pilot.pause()
-        await pilot.press("down", "enter")
+        await pilot.press("down", "down", "down", "enter")
         await settle(pilot)
         assert screen.state.draft.also == (SetEffort("medium"),)
         assert "also: effort set to medium" in drawn(pilot.app)

@@ -21,8 +21,9 @@ from arc_tui.features.doctor import never_checked, never_checked_openai
 from arc_tui.features.imports.command import HEAD, build_formats
 from arc_tui.features.settings.view import build_settings
 from arc_tui.views.columns import described as described_columns
-from replay.edit.changes import EFFORTS, ROLES, Change
+from replay.edit.changes import ROLES, Change
 from replay.edit.files import KINDS
+from replay.providers import EFFORTS
 from replay.store.rows import StepRow
 from taxonomy.classes import CLASSES, SHAPES
 from taxonomy.judgements.tags import TagRow

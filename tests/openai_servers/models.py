@@ -15,7 +15,8 @@ class KnownModel(Struct, frozen=True, kw_only=True):
 
     `samples` says whether sampling settings are taken: "always", "never", or "without effort",
     where the effort is none. `chat_tools` says the same of function tools in Chat Completions.
-    `charges_writes` says whether what is written into the prompt cache has a price.
+    `charges_writes` says whether what is written into the prompt cache has a price, `decides`
+    whether any effort is taken without a word.
     """
 
     id: str
@@ -29,6 +30,7 @@ class KnownModel(Struct, frozen=True, kw_only=True):
     verbosity: tuple[str, ...] = ("medium",)
     parallel: bool = True
     charges_writes: bool = False
+    decides: bool = False
     created: int = 1_700_000_000
 
     @property
@@ -69,6 +71,12 @@ _FAMILIES: tuple[tuple[str, KnownModel], ...] = (
         ),
     ),
     (
+        r"gpt-5\.1-codex-max.*",
+        structs.replace(
+            _LARGE, efforts=("none", "low", "medium", "high", "xhigh"), samples="without effort"
+        ),
+    ),
+    (
         r"gpt-5\.1.*",
         structs.replace(
             _LARGE, efforts=("none", "low", "medium", "high"), samples="without effort"
@@ -98,14 +106,15 @@ _FAMILIES: tuple[tuple[str, KnownModel], ...] = (
 
 
 def family(id: str) -> KnownModel:
-    """What a model of this name takes; a name of no family is a model that does not reason."""
+    """What a model of this name takes. A name of no family is a model that takes any effort, as
+    other servers have them."""
     bare = id.removeprefix("ft:").partition(":")[0]
     for pattern, known in _FAMILIES:
         if re.fullmatch(pattern, bare):
             chat = re.search(r"-(pro|codex)\b", bare) is None
             charges = known is _FAMILIES[-1][1] and not bare.startswith("gpt-5.5")
             return structs.replace(known, id=id, chat=chat, charges_writes=charges)
-    return KnownModel(id=id)
+    return KnownModel(id=id, decides=re.match(r"gpt-[34]|gpt-test|chatgpt-", bare) is None)
 
 
 class Catalogue:
@@ -139,7 +148,7 @@ class Catalogue:
 
 def effort_refusal(model: KnownModel, effort: str | None, path: str) -> Refused | None:
     """Why a model does not take an effort, None where it does."""
-    if effort is None or effort in model.efforts:
+    if effort is None or model.decides or effort in model.efforts:
         return None
     if not model.reasons and path == "reasoning_effort":
         return Refused(f"Unrecognized request argument supplied: {path}")

@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import json
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -69,13 +70,17 @@ class Storage:
             if isinstance(found, Refused):
                 return found
             items.append(found)
-        return self._lacking(items) or items
+        return _doubled(given) or self._lacking(items) or items
 
     def _resolved(self, body: Body, item: Body, path: str) -> Body | Refused:
         if item["type"] == "reasoning" and item.get("encrypted_content") is not None:
-            return item if unsealed(item["encrypted_content"]) else _not_verified(item)
+            wrong = _seal_flaw(item)
+            return item if wrong is None else _not_verified(item, wrong)
         if item["type"] not in {"item_reference", "reasoning"}:
             return item
+        if "id" not in item:
+            return Refused(f"Missing required parameter: '{path}.id'.", f"{path}.id",
+                           "missing_required_parameter")  # fmt: skip
         with self._lock:
             found = self._items.get(item["id"])
         if found is not None:
@@ -148,27 +153,45 @@ def broken(message: str) -> Piece:
     return _piece({**event, "sequence_number": 99}, "error")
 
 
-def sealed(thought: str) -> str:
-    """Reasoning that only the server reads."""
+def sealed(thought: str, id: str) -> str:
+    """Reasoning that only the server reads, of the item with that id."""
     raw = thought.encode()
     mac = hmac.new(_KEY, raw, hashlib.sha256).digest()
-    return "gAAAAA" + base64.urlsafe_b64encode(mac + raw).decode()
+    return f"gAAAAA{base64.urlsafe_b64encode(mac + raw).decode()}.{id}"
 
 
-def unsealed(content: str) -> bool:
-    """Is this what `sealed` made?"""
+def _seal_flaw(item: Body) -> str | None:
+    """Why the content of an item is not what `sealed` made for it, None where it is. An item may
+    come back without its id."""
+    content, _, of = item["encrypted_content"].partition(".")
+    unread = "Encrypted content could not be decrypted or parsed."
     try:
         raw = base64.urlsafe_b64decode(content.removeprefix("gAAAAA"))
     except ValueError:
-        return False
+        return unread
     mac = hmac.new(_KEY, raw[32:], hashlib.sha256).digest()
-    return content.startswith("gAAAAA") and hmac.compare_digest(mac, raw[:32])
+    if not content.startswith("gAAAAA") or not hmac.compare_digest(mac, raw[:32]):
+        return unread
+    if item.get("id") not in {None, of}:
+        return "Encrypted content item_id did not match the target item id."
+    return None
 
 
-def _not_verified(item: Body) -> Refused:
+def _not_verified(item: Body, why: str) -> Refused:
     content = item["encrypted_content"]
-    why = f"The encrypted content {content[:4]}...{content[-4:]} could not be verified."
-    return Refused(why, None, "invalid_encrypted_content")
+    which = f"for item {item['id']}" if "id" in item else f"{content[:4]}...{content[-4:]}"
+    said = f"The encrypted content {which} could not be verified. Reason: {why}"
+    return Refused(said, None, "invalid_encrypted_content")
+
+
+def _doubled(given: list[Body]) -> Refused | None:
+    """Why items of a request are refused that stand in it twice."""
+    ids = Counter(each["id"] for each in given if each.get("id"))
+    twice = next((name for name, count in ids.items() if count > 1), None)
+    if twice is None:
+        return None
+    why = f"Duplicate item found with id {twice}. Remove duplicate items from your input and try"
+    return Refused(f"{why} again.", "input")
 
 
 def _outer(body: Body, number: str) -> Body:
@@ -227,7 +250,7 @@ def _thought(body: Body, number: str, thought: str) -> Body:
     if asked.get("summary") or asked.get("generate_summary"):
         item["summary"] = [{"type": "summary_text", "text": thought}]
     if "reasoning.encrypted_content" in (body.get("include") or []):
-        item["encrypted_content"] = sealed(thought)
+        item["encrypted_content"] = sealed(thought, item["id"])
     return item
 
 

@@ -122,12 +122,12 @@ _ITEM = Tagged("type", {
     }),
     "custom_tool_call_output": _OUTPUT,
     "reasoning": Fields({
-        "type": _KIND, "id": need(Text()),
+        "type": _KIND, "id": may(Text()),
         "summary": need(Items(Fields({"type": need(Choice(("summary_text",))),
                                       "text": need(Text())}))),
         "content": may(Items(Fields({"type": need(Choice(("reasoning_text",))),
                                      "text": need(Text())})), nullable=True),
-        "encrypted_content": may(Text(), nullable=True), "status": STATUS,
+        "encrypted_content": may(Text(), nullable=True),
     }),
     "item_reference": Fields({"type": may(Text()), "id": need(Text(1))}),
 }, "message")  # fmt: skip
@@ -257,7 +257,7 @@ def rule_refusal(body: Body, model: KnownModel, items: list[Body]) -> Refused | 
     """Why a request of the right shape is refused by this model, None where it is not; `items` are
     all it rests on, those of earlier responses too."""
     rules = (
-        _model_refusals(body, model),
+        _model_refusals(body, model, items),
         _setting_refusals(body),
         _tool_refusals(body),
         _format_refusals(body, items),
@@ -284,7 +284,10 @@ def _item_refusal(item: Body, path: str) -> Refused | None:
     return None
 
 
-def _model_refusals(body: Body, model: KnownModel) -> Iterator[Refused]:
+def _model_refusals(body: Body, model: KnownModel, items: list[Body]) -> Iterator[Refused]:
+    if not model.reasons and any(each["type"] == "reasoning" for each in items):
+        why = "Reasoning input items can only be provided to a reasoning or computer use model."
+        yield Refused(f"{why} Remove reasoning items from your input and try again.", "input")
     asked = body.get("reasoning") or {}
     wrong = effort_refusal(model, asked.get("effort"), "reasoning.effort")
     if wrong is not None:
@@ -378,7 +381,7 @@ def _pair_refusals(items: list[Body]) -> Iterator[Refused]:
             waiting.pop(key, None)
             answered.add(key)
         elif kind == "reasoning" and not _made(items[at + 1 : at + 2]):
-            why = f"Item '{item['id']}' of type 'reasoning' was provided without its required"
+            why = f"Item '{item.get('id')}' of type 'reasoning' was provided without its required"
             yield Refused(f"{why} following item.", "input")
     for kind, name in waiting:
         what = "function call" if kind == "function_call_output" else "custom tool call"

@@ -8,14 +8,16 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
+from urllib.parse import unquote
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from replay.errors import ModelRefused
 from tests.messages_api.faults import STREAM_CUTS, Fault
 from tests.messages_api.handler import Received, Reply
 from tests.messages_api.loopback import Loopback
 from tests.openai_servers import chat, chat_request, faults, responses, responses_request
+from tests.openai_servers.batches import Batches
 from tests.openai_servers.chat import Piece
 from tests.openai_servers.faults import CHAT, RESPONSES
 from tests.openai_servers.models import Catalogue, KnownModel
@@ -25,8 +27,17 @@ from tests.openai_servers.rate_limits import RateLimits
 from tests.openai_servers.shape import Body, Refused
 
 _AZURE = re.compile(r"/openai/deployments/([^/]+)/chat/completions")
+_AZURE_RESPONSES = "/openai/responses"
 _MODEL = re.compile(r"/v1/models/([^/]+)")
 _RESPONSE = re.compile(rf"{RESPONSES}/([^/]+)")
+_BATCH = re.compile(r"/v1/batches/([^/]+)(/cancel)?")
+_CONTENT = re.compile(r"/v1/files/([^/]+)/content")
+
+
+NO_DEPLOYMENT = (
+    "The API deployment for this resource does not exist. If you created the deployment within the"
+    " last 5 minutes, please wait a moment and try again."
+)
 
 
 class Answered(Struct, frozen=True):
@@ -34,16 +45,18 @@ class Answered(Struct, frozen=True):
 
     model: str
     usage: Body
+    batch: bool = False
 
 
 class OpenaiApi(Loopback):
-    """The server of OpenAI's two APIs, and of Azure's path to the first.
+    """The server of OpenAI's two APIs, and of Azure's paths to them.
 
     `policy` answers both. `models` are those it knows, None for any name; `keys` those it lets in,
-    None for any. Limits are a minute's. `clock` gives seconds since the epoch.
+    None for any. Limits are a minute's. `clock` gives seconds since the epoch. `batches` says what
+    becomes of those that are sent.
     """
 
-    answers = rf"{CHAT}|{RESPONSES}|{_AZURE.pattern}"
+    answers = rf"{CHAT}|{RESPONSES}|{_AZURE.pattern}|{_AZURE_RESPONSES}"
 
     def __init__(
         self,
@@ -62,6 +75,7 @@ class OpenaiApi(Loopback):
         self._cache = PromptCache(clock)
         self._storage = responses.Storage()
         self._limits = RateLimits(requests_a_minute, tokens_a_minute, clock)
+        self.batches = Batches(self._answer_line, clock)
         self._answered: list[Answered] = []
         self._made = 0
 
@@ -100,29 +114,57 @@ class OpenaiApi(Loopback):
         if self._keys is not None and key not in self._keys:
             why = f"Incorrect API key provided: {key[:8]}***."
             return Refused(why, None, "invalid_api_key", 401)
-        if not received.readable:
+        if not received.readable and received.path != "/v1/files":
             return Refused("We could not parse the JSON body of your request.")
         return None
 
     def _routed(self, received: Received, cut: str) -> Reply | Refused:
         azure, model = _AZURE.fullmatch(received.path), _MODEL.fullmatch(received.path)
         kept = _RESPONSE.fullmatch(received.path)
+        batch, content = _BATCH.fullmatch(received.path), _CONTENT.fullmatch(received.path)
         match received.method, received.path:
             case "POST", "/v1/chat/completions":
                 return self._chat(received.body, cut)
             case "POST", _ if azure is not None and "api-version" in received.query:
-                return self._chat({**received.body, "model": azure[1]}, cut, azure=True)
+                return self._chat({**received.body, "model": unquote(azure[1])}, cut, azure=True)
+            case "POST", path if path == _AZURE_RESPONSES and "api-version" in received.query:
+                return self._respond(received.body, cut)
+            case _, path if _is_azures(path):
+                return Refused("Resource not found", None, "404", 404)
             case "POST", "/v1/responses":
                 return self._respond(received.body, cut)
             case "GET", _ if kept is not None:
                 return self._kept(kept[1], cut)
+            case "POST", "/v1/files":
+                kind = received.headers.get("content-type", "")
+                return _found(self.batches.upload(kind, received.raw), cut)
+            case "GET", _ if content is not None:
+                text = self.batches.content(content[1])
+                return text if isinstance(text, Refused) else Reply(body=text, cut=cut)
+            case "POST", "/v1/batches":
+                return _found(self.batches.create(received.body), cut)
+            case "GET", "/v1/batches":
+                after, limit = received.query.get("after"), int(received.query.get("limit", 20))
+                return _json(self.batches.page(after, limit), cut)
+            case "GET", _ if batch is not None and not batch[2]:
+                return _found(self.batches.retrieve(batch[1]), cut)
+            case "POST", _ if batch is not None and batch[2]:
+                return _found(self.batches.cancel(batch[1]), cut)
             case "GET", "/v1/models":
                 return _json(self._catalogue.page(), cut)
             case "GET", _ if model is not None:
-                found = self._catalogue.one(model[1])
-                return found if isinstance(found, Refused) else _json(found, cut)
+                return _found(self._catalogue.one(model[1]), cut)
             case method, path:
                 return Refused(f"Invalid URL ({method} {path})", status=404)
+
+    def _answer_line(self, path: str, body: Body) -> Reply:
+        """What a line of a batch is answered."""
+        before = len(self._answered)
+        found = self._chat(body, "") if path == CHAT else self._respond(body, "")
+        self._answered[before:] = [
+            structs.replace(each, batch=True) for each in self._answered[before:]
+        ]
+        return found if isinstance(found, Reply) else _plain(found)
 
     def _chat(self, body: Body, cut: str, *, azure: bool = False) -> Reply | Refused:
         model = _served(self._catalogue, body, chat_request.shape_refusal(body))
@@ -219,17 +261,32 @@ def _length(parts: list[Any]) -> int:
     return tokens(len(shown(parts)))
 
 
+def _is_azures(path: str) -> bool:
+    return path.startswith("/openai/")
+
+
 def _key(received: Received) -> str:
-    """The key of a request; Azure's stands in a header of its own."""
-    azure = received.headers.get("api-key") if _AZURE.fullmatch(received.path) else None
+    """The key of a request; Azure's stands in a header of its own, a token where others have it."""
+    azure = received.headers.get("api-key") if _is_azures(received.path) else None
     return azure or received.headers.get("authorization", "").removeprefix("Bearer ").strip()
 
 
 def _refusal(received: Received, refused: Refused) -> Reply:
     body = refused.body
-    if _AZURE.fullmatch(received.path) and refused.status in {401, 404}:
-        body = {"error": {"code": refused.code or str(refused.status), "message": refused.message}}
+    if _is_azures(received.path) and refused.status in {401, 404}:
+        code, said = refused.code or str(refused.status), refused.message
+        if code == "model_not_found":
+            code, said = "DeploymentNotFound", NO_DEPLOYMENT
+        body = {"error": {"code": code, "message": said}}
     return Reply(status=refused.status, body=json.dumps(body))
+
+
+def _plain(refused: Refused) -> Reply:
+    return Reply(status=refused.status, body=json.dumps(refused.body))
+
+
+def _found(found: Body | Refused, cut: str) -> Reply | Refused:
+    return found if isinstance(found, Refused) else _json(found, cut)
 
 
 def _json(found: Body, cut: str = "", headers: dict[str, str] | None = None) -> Reply:

@@ -19,7 +19,7 @@ from replay.compare.rules import PLAIN
 from replay.convert import Converter
 from replay.edit.changes import Edit, SetEffort, SetSystem
 from replay.edit.editor import apply
-from replay.errors import ModelRefused, OfflineMiss, RequestRefused
+from replay.errors import BadEdit, ModelRefused, OfflineMiss, RequestRefused
 from replay.free import run as free
 from replay.free.recorded_results import Stub, Terms
 from replay.locked.row import LOOK, Models
@@ -31,7 +31,7 @@ from replay.models.openai import CHAT, RESPONSES
 from replay.models.servers import ModelConfig, resolve
 from replay.openai_requests import TRANSLATED
 from replay.plan import plans
-from replay.providers import Rates
+from replay.providers import Rates, bare
 from replay.store import edits
 from replay.store.handle import Store
 from replay.store.read import load
@@ -212,6 +212,22 @@ def test_what_another_api_recorded_is_translated_and_never_exact(model: str) -> 
         assert asking.complete(sent.body(), 0)["content"] == [{"type": "text", "text": "Done."}]
 
 
+def test_a_long_name_that_is_called_twice_is_known_by_what_was_sent() -> None:
+    name = "look up " + "x" * 100
+    said_: list[Body] = [{"role": "user", "content": "Hi"}]
+    for at in range(2):
+        said_ += [
+            {"role": "assistant", "content": [
+                {"type": "tool_use", "id": f"toolu_{at}", "name": name, "input": {}}]},
+            {"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": f"toolu_{at}", "content": "ok"}]},
+        ]  # fmt: skip
+    context = extend(None, [Message(dialect="anthropic", body=each) for each in said_])
+    sent = Converter(CHAT_MODEL).sent(Request(context=context, tools=(Tool(name=name),)))
+    (made,) = {each["tool_calls"][0]["function"]["name"] for each in sent.body()["messages"][1::2]}
+    assert sent.recorded_name(made) == name
+
+
 def test_a_call_without_its_result_is_refused_before_anyone_is_asked() -> None:
     sent = Converter(CHAT_MODEL).sent(chat(*RECORDED[:2]))
     assert sent.refusal is not None
@@ -257,12 +273,70 @@ def test_other_servers_get_their_own_settings_and_thoughts_back() -> None:
 
 
 def test_an_edit_of_effort_is_sent_in_the_words_of_each_api() -> None:
-    edited = apply(Edit(name="hard", changes=(SetEffort("max"),)), chat(RECORDED[0]))
-    chats = Converter("openai:gpt-5").sent(edited)
-    assert chats.body()["reasoning_effort"] == "xhigh"
-    assert "effort `max` sent as `xhigh`" in chats.losses
+    edited = apply(Edit(name="hard", changes=(SetEffort("high"),)), chat(RECORDED[0]))
+    assert Converter("openai:gpt-5").sent(edited).body()["reasoning_effort"] == "high"
     responses = Converter("openai-responses:gpt-5").sent(edited).body()
-    assert responses["reasoning"] == {"effort": "xhigh"}
+    assert responses["reasoning"] == {"effort": "high"}
+
+
+@pytest.mark.parametrize(
+    ("model", "recorded", "sent"),
+    [
+        ("gpt-5", "minimal", "minimal"), ("gpt-5", "max", "high"), ("gpt-5", "none", "minimal"),
+        ("o3-mini", "minimal", "low"), ("o3", "xhigh", "high"), ("gpt-5.1", "none", "none"),
+        ("gpt-5.1", "minimal", "none"), ("gpt-5.1-codex-max", "xhigh", "xhigh"),
+        ("gpt-5.2", "max", "xhigh"), ("gpt-5.6", "max", "max"), ("gpt-5-2025-08-07", "low", "low"),
+        ("gpt-4o", "low", None), ("gpt-5-chat-latest", "low", None), ("gpt-next", "low", "low"),
+        ("qwen3:8b", "none", "none"), ("gpt-oss:20b", "max", "max"), ("qwen3:8b", "ultra", "ultra"),
+        ("our-deployment", "minimal", "minimal"),
+    ],
+)  # fmt: skip
+def test_a_recorded_effort_is_sent_but_where_a_model_is_known_not_to_take_it(
+    model: str, recorded: str, sent: str | None
+) -> None:
+    chats = Converter(f"openai:{model}").sent(
+        chat(RECORDED[0], params={"reasoning_effort": recorded})
+    )
+    assert chats.body().get("reasoning_effort") == sent
+    responses = Converter(f"openai-responses:{model}").sent(
+        chat(RECORDED[0], params={"reasoning": {"effort": recorded}})
+    )
+    assert (responses.body().get("reasoning") or {}).get("effort") == sent
+    for each in (chats, responses):
+        exact = each.fidelity(Fidelity(level=Level.EXACT)).level is Level.EXACT
+        assert exact == (sent == recorded)
+    if sent is not None and recorded != "ultra":
+        with OpenaiApi() as api, client(RESPONSES_MODEL, api) as asking:
+            assert asking.complete(responses.body(), 0)["stop_reason"] == "end_turn"
+
+
+@pytest.mark.parametrize(
+    ("model", "effort", "hint"),
+    [
+        ("claude-opus-5-5", "none", "Try: low, medium, high, xhigh, max"),
+        ("claude-opus-5-5", "max", None),
+        ("openai:gpt-5", "minimal", None),
+        ("openai:gpt-5", "none", "Try: minimal, low, medium, high"),
+        ("openai-responses:gpt-5.1", "none", None),
+        ("openai-responses:gpt-5.1", "minimal", "Try: none, low, medium, high"),
+        ("azure:our-deployment", "minimal", None),
+        ("openai:gpt-4o", "low", "Try: a model that reasons"),
+    ],
+)
+def test_an_edit_of_effort_takes_the_words_of_the_model_that_is_asked(
+    model: str, effort: str, hint: str | None
+) -> None:
+    edit = Edit(name="hard", changes=(SetEffort(effort),))
+    with Store.open(":memory:") as store:
+        trace = recorded_run(store)
+        if hint is None:
+            (first, *_) = plans(trace, edit, model, None)
+            assert effort in str(first.edited.sent.params)
+            return
+        with pytest.raises(BadEdit) as error:
+            plans(trace, edit, "claude-opus-5-5", None, edited_model=model)
+    assert error.value.message == f"effort '{effort}' is not taken by {bare(model)}"
+    assert error.value.hint == hint
 
 
 def test_a_schema_for_an_answer_is_asked_for_in_the_words_of_each_api() -> None:
@@ -388,6 +462,13 @@ def test_a_request_that_is_declined_stops_only_itself(api: OpenaiApi) -> None:
     assert isinstance(found[0], RequestRefused)
     assert "temperature" in found[0].message
     assert isinstance(found[1], dict)
+
+
+def test_a_model_that_takes_tools_by_the_other_api_alone_says_which(api: OpenaiApi) -> None:
+    body = {**body_of(chat(RECORDED[0]), "openai:gpt-5.6"), "model": "gpt-5.6"}
+    with client(CHAT_MODEL, api) as asking, pytest.raises(RequestRefused) as error:
+        asking.complete(body, 0)
+    assert error.value.hint == "Try: --model openai-responses:NAME"
 
 
 def test_no_call_is_made_that_could_exceed_a_limit(api: OpenaiApi) -> None:
@@ -583,19 +664,24 @@ def test_every_recorded_step_that_can_be_asked_is_accepted(
 
 # --- the same everywhere
 
+EVERY_PROVIDER = (
+    CHAT_MODEL, RESPONSES_MODEL, "openai-responses:gpt-5", "openai-responses-plain:gpt-5",
+    "azure:gpt-4o", "azure-responses:gpt-5", "openai:qwen3:8b",
+)  # fmt: skip
+
 DIGESTS = """
 from replay.store.handle import Store
 from replay.compare.rules import PLAIN
 from replay.locked.row import LOOK, Models
 from replay.locked.run import core, replay
 from replay.models.choose import choose
-from tests.replay.test_openai_client import CHAT_MODEL, EDIT, RESPONSES_MODEL
+from tests.replay.test_openai_client import EDIT, EVERY_PROVIDER
 from replay.store.read import load
 from replay.store.rows import trace_rows
 import sys
 with Store.open(sys.argv[1]) as store:
     trace = load(store, trace_rows(store)[0].trace)
-    for model in (CHAT_MODEL, RESPONSES_MODEL):
+    for model in EVERY_PROVIDER:
         with choose(model, store) as offline:
             arms = Models.one(offline)
             rows = {row.step: row for row in replay(trace, EDIT, arms, sampling=LOOK)}
@@ -607,12 +693,14 @@ assert not {"openai", "anthropic", "httpx2"} & sys.modules.keys(), "an SDK was i
 
 @pytest.mark.process
 def test_a_stored_replay_has_one_digest_in_every_environment(
-    api: OpenaiApi, tmp_path: Path
+    api: OpenaiApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", api.base_url)
+    monkeypatch.setenv("OPENAI_API_VERSION", "2024-10-21")
     db = tmp_path / "arc.db"
     with Store.open(db) as store:
         trace = recorded_run(store)
-        for model in (CHAT_MODEL, RESPONSES_MODEL):
+        for model in EVERY_PROVIDER:
             with live(model, store) as asked:
                 list(replay(trace, EDIT, Models.one(asked), sampling=LOOK))
     before, found = api.asked, set()
@@ -624,5 +712,5 @@ def test_a_stored_replay_has_one_digest_in_every_environment(
         )  # fmt: skip
         found.add(done.stdout)
     assert len(found) == 1
-    assert len(found.pop().splitlines()) == 2
+    assert len({*found.pop().splitlines()}) == len(EVERY_PROVIDER)
     assert api.asked == before

@@ -27,8 +27,9 @@ OUTPUT: Body = {"type": "function_call_output", "call_id": "call_1", "output": "
 RUN: Body = {"type": "custom_tool_call", "call_id": "call_2", "name": "run", "input": "ls"}
 RAN: Body = {"type": "custom_tool_call_output", "call_id": "call_2", "output": "README"}
 THOUGHT: Body = {
-    "type": "reasoning", "id": "rs_far", "summary": [], "encrypted_content": sealed("Hm"),
+    "type": "reasoning", "id": "rs_far", "summary": [], "encrypted_content": sealed("Hm", "rs_far"),
 }  # fmt: skip
+MORE: Body = {**THOUGHT, "id": "rs_more", "encrypted_content": sealed("So", "rs_more")}
 MADE: Body = {
     "type": "message", "id": "msg_far", "role": "assistant", "status": "completed",
     "content": [{"type": "output_text", "text": "Hello.", "annotations": []}],
@@ -173,8 +174,41 @@ REFUSED: dict[str, tuple[Body, Body, str, str | None, str | None]] = {
     "reasoning that was changed": (
         body({**THOUGHT, "encrypted_content": "gAAAAAxyz"}, MADE, model=GPT5),
         body(THOUGHT, MADE, model=GPT5),
+        "The encrypted content for item rs_far could not be verified. Reason: Encrypted content "
+        "could not be decrypted or parsed.", None, "invalid_encrypted_content",
+    ),
+    "reasoning under another id": (
+        body({**THOUGHT, "id": "rs_near"}, MADE, model=GPT5), body(THOUGHT, MADE, model=GPT5),
+        "The encrypted content for item rs_near could not be verified. Reason: Encrypted content "
+        "item_id did not match the target item id.", None, "invalid_encrypted_content",
+    ),
+    "changed reasoning without an id": (
+        body({**without(THOUGHT, "id"), "encrypted_content": "gAAAAAxyz"}, MADE, model=GPT5),
+        body(THOUGHT, MADE, model=GPT5),
         "The encrypted content gAAA...Axyz could not be verified.", None,
         "invalid_encrypted_content",
+    ),
+    "reasoning without an id or a content": (
+        body({"type": "reasoning", "summary": []}, MADE, model=GPT5),
+        body(THOUGHT, MADE, model=GPT5),
+        "Missing required parameter: 'input[1].id'.", "input[1].id",
+        "missing_required_parameter",
+    ),
+    "the status of reasoning": (
+        body({**THOUGHT, "status": "completed"}, MADE, model=GPT5),
+        body(THOUGHT, {**MADE, "status": "completed"}, model=GPT5),
+        "Unknown parameter: 'input[1].status'.", "input[1].status", "unknown_parameter",
+    ),
+    "reasoning for a model that does not reason": (
+        body(THOUGHT, MADE), body(THOUGHT, MADE, model=GPT5),
+        "Reasoning input items can only be provided to a reasoning or computer use model.",
+        "input", None,
+    ),
+    "an item twice": (
+        body(THOUGHT, MADE, THOUGHT, MADE, model=GPT5),
+        body(THOUGHT, MADE, MORE, {**MADE, "id": "msg_more"}, model=GPT5),
+        "Duplicate item found with id rs_far. Remove duplicate items from your input and try "
+        "again.", "input", None,
     ),
     "an unknown response": (
         body(previous_response_id="resp_none"), body(),
@@ -433,8 +467,9 @@ def test_what_is_not_stored_is_not_found_but_its_secrets_are_taken(
         assert "Items are not persisted when `store` is set to false." in error.message
     with pytest.raises(openai.NotFoundError, match=f"Response with id '{first.id}' not found"):
         sdk.responses.retrieve(first.id)
-    again = respond(sdk, {**asked, "input": [USER, thought, made, output]})
-    assert again.status == "completed"
+    for same in (thought, without(thought, "id")):  # the SDK's types want the id, programs do not
+        again = respond(sdk, {**asked, "input": [USER, same, made, output]})
+        assert again.status == "completed"
 
 
 def test_a_long_input_loses_its_beginning(api: OpenaiApi, sdk: OpenAI) -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from itertools import islice
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from arc_tui.experiments.models import ModelPool
 from arc_tui.experiments.request import ExperimentRequest
@@ -36,7 +36,7 @@ from taxonomy.judge.classify import (
     read_answer,
 )
 from taxonomy.judge.requests import JudgeRequest, Unasked, warning
-from taxonomy.judge.scores import answers_each, estimate_cost
+from taxonomy.judge.scores import answers_each, ask_batch, estimate_cost
 from taxonomy.judgements.tags import human_words
 from taxonomy.query.failures import run_heads, unsaid_runs
 from taxonomy.query.listing import held_out_note
@@ -50,10 +50,12 @@ CONFORMANCE = (
 
 
 class ClassifyRequest(ExperimentRequest, frozen=True, kw_only=True):
-    """Which runs to classify; `model` is the judge. `no_cache` asks anew, beside what is stored."""
+    """Which runs to classify; `model` is the judge. `no_cache` asks anew, beside what is stored;
+    `batch` asks by the provider's batches."""
 
     traces: tuple[str, ...]
     no_cache: bool = False
+    batch: bool = False
 
 
 class ClassifyView(Struct, frozen=True, eq=False, kw_only=True):
@@ -130,8 +132,8 @@ def estimate_classify(store: Store, request: ClassifyRequest) -> Estimate:
         return NO_CALLS
     with ModelPool(store) as models:
         model = named_judge(request, models)
-        asked = (_request(store, load_with_gold(store, key), model) for key in request.traces)
-        return estimate_cost(asked, model, 1, fresh=request.no_cache)
+        asked = _pending(store, request, model)
+        return estimate_cost(asked, model, 1, fresh=request.no_cache, batch=request.batch)
 
 
 def run_classify(
@@ -147,11 +149,19 @@ def run_classify(
         return
     work = _Work(store, request, models)
     yield work.view()
+    if request.batch and request.live:
+        work.ask_batch()
     waiting = iter(request.traces)
     while keys := list(islice(waiting, AT_ONCE)):  # a run is long: few at a time
         for _ in work.classify([load_with_gold(store, key) for key in keys]):
             yield work.view()
     yield work.view()
+
+
+def _pending(
+    store: Store, request: ClassifyRequest, model: Cached
+) -> Iterator[JudgeRequest | Unasked]:
+    return (_request(store, load_with_gold(store, key), model) for key in request.traces)
 
 
 def _request(store: Store, trace: Trace, model: Cached) -> JudgeRequest | Unasked:
@@ -171,6 +181,12 @@ class _Work:
         self._before = models.spending
         self._rows: list[Classified] = []
         self._agents: dict[str, None] = {}
+
+    def ask_batch(self) -> None:
+        """Have all runs answered for by batches; what follows finds the answers stored."""
+        asked = _pending(self._store, self._request, self._model)
+        ask_batch(asked, self._model, fresh=self._request.no_cache)
+        self._request = structs.replace(self._request, no_cache=False)
 
     def classify(self, traces: Sequence[Trace]) -> Iterator[None]:
         about: list[tuple[Trace, JudgeRequest]] = []

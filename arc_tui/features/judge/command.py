@@ -90,6 +90,12 @@ from taxonomy.query.listing import held_out_note
 @click.option("--classify", is_flag=True, help="Suggest a failure class for whole runs.")
 @click.option("--tagged", is_flag=True, help="With --classify: the runs that people tagged.")
 @click.option("--pair", is_flag=True, help="Compare runs two by two, each pair in both orders.")
+@click.option(
+    "--schedule",
+    type=click.Choice(("fast", "batch")),
+    default="fast",
+    help="In parallel, or as a batch: half the price, within a day.",
+)
 @click.option("--no-cache", is_flag=True, help="Ignore cached responses.")
 @live_options
 @estimate_option
@@ -105,6 +111,7 @@ def score(
     classify: bool,
     tagged: bool,
     pair: bool,
+    schedule: str,
     no_cache: bool,
     only_estimate: bool,
     with_held_out: bool,
@@ -125,6 +132,7 @@ def score(
         live=options["live"],
         limits=limits(options),
         no_cache=no_cache,
+        batch=schedule == "batch",
         only_estimate=only_estimate,
         as_json=as_json,
     )
@@ -153,6 +161,7 @@ def score(
             goals=goals.read(goals_file) if goals_file else None,
             goals_name=called(goals_file.name) if goals_file else "",
             no_cache=no_cache,
+            batch=given.batch,
             live=given.live,
             limits=given.limits,
         )
@@ -166,6 +175,7 @@ class _Options(NamedTuple):
     live: bool
     limits: Limits
     no_cache: bool
+    batch: bool
     only_estimate: bool
     as_json: bool
 
@@ -258,6 +268,7 @@ def _classify(
         traces=traces,
         model=given.model,
         no_cache=given.no_cache,
+        batch=given.batch,
         live=given.live,
         limits=given.limits,
     )
@@ -292,6 +303,7 @@ def _pair(store: Store, names: tuple[str, ...], given: _Options) -> int:
         pairs=pairs_named(store, names),
         model=given.model,
         no_cache=given.no_cache,
+        batch=given.batch,
         live=given.live,
         limits=given.limits,
     )

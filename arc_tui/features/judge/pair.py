@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from arc_tui.experiments.models import NOTHING_SPENT, ModelPool, Spending
 from arc_tui.experiments.request import ExperimentRequest
@@ -35,8 +35,8 @@ from taxonomy.judge.pairs import (
     same_task,
     verdict,
 )
-from taxonomy.judge.requests import warning
-from taxonomy.judge.scores import answers_each, estimate_cost, rule_judged
+from taxonomy.judge.requests import JudgeRequest, warning
+from taxonomy.judge.scores import answers_each, ask_batch, estimate_cost, rule_judged
 
 ORDERS: tuple[Literal["A", "B"], Literal["A", "B"]] = ("A", "B")
 """Which of the two stands first, in the order of the requests."""
@@ -48,10 +48,12 @@ CONFORMANCE = (
 
 
 class PairRequest(ExperimentRequest, frozen=True, kw_only=True):
-    """Pairs of runs by their ids; `model` is the judge. `no_cache` asks anew."""
+    """Pairs of runs by their ids; `model` is the judge. `no_cache` asks anew; `batch` asks by the
+    provider's batches."""
 
     pairs: tuple[tuple[str, str], ...]
     no_cache: bool = False
+    batch: bool = False
 
 
 class PairsView(Struct, frozen=True, eq=False, kw_only=True):
@@ -97,12 +99,14 @@ def estimate_pairs(store: Store, request: PairRequest) -> Estimate:
         return NO_CALLS
     with ModelPool(store) as models:
         model = named_judge(request, models)
-        asked = (
-            each
-            for pair in request.pairs
-            for each in pair_requests(*_sides(store, pair), model.name)
-        )
-        return estimate_cost(asked, model, 1, fresh=request.no_cache)
+        asked = _pending(store, request, model)
+        return estimate_cost(asked, model, 1, fresh=request.no_cache, batch=request.batch)
+
+
+def _pending(store: Store, request: PairRequest, model: Cached) -> Iterator[JudgeRequest]:
+    """All that is to be asked about all pairs."""
+    for pair in request.pairs:
+        yield from pair_requests(*_sides(store, pair), model.name)
 
 
 def run_pairs(store: Store, request: PairRequest, models: ModelPool) -> Generator[PairsView]:
@@ -115,6 +119,9 @@ def run_pairs(store: Store, request: PairRequest, models: ModelPool) -> Generato
     before = models.spending
     rows: list[PairVerdict] = []
     notices: dict[str, None] = {}
+    if model is not None and request.batch and request.live:
+        ask_batch(_pending(store, request, model), model, fresh=request.no_cache)
+        request = structs.replace(request, no_cache=False)
     for pair in request.pairs:
         a, b = _sides(store, pair)
         if model is None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Iterator, Sequence
 
+from msgspec import structs
+
 from arc_tui.experiments.models import NOTHING_SPENT, ModelPool, Spending
 from arc_tui.experiments.progress import BETWEEN_VIEWS_S
 from arc_tui.experiments.request import ExperimentRequest
@@ -24,7 +26,7 @@ from taxonomy.goals import Goal, Goals, Seen, first_seen, goal_scores, hindsight
 from taxonomy.judge import requests, scores
 from taxonomy.judge.requests import JudgeRequest, Unasked, judge_requests
 from taxonomy.judge.rubrics import RUBRICS, Mode, Rubric
-from taxonomy.judge.scores import Judged, estimate_cost, judged
+from taxonomy.judge.scores import Judged, ask_batch, estimate_cost, judged
 from taxonomy.judgements.golds import with_own_gold
 
 
@@ -32,7 +34,7 @@ class ScoringRequest(ExperimentRequest, frozen=True, kw_only=True):
     """What to score; `model` is the judge. `rubric` None is the one in use for the mode.
 
     `goals_name` is the file the goals are from, as it is remembered with them. `no_cache` asks
-    anew, beside the stored answers.
+    anew, beside the stored answers; `batch` asks by the provider's batches.
     """
 
     traces: tuple[str, ...]
@@ -42,6 +44,7 @@ class ScoringRequest(ExperimentRequest, frozen=True, kw_only=True):
     goals: Goals | None = None
     goals_name: str = ""
     no_cache: bool = False
+    batch: bool = False
 
 
 def run_scoring(store: Store, request: ScoringRequest, models: ModelPool) -> Generator[ScoresView]:
@@ -59,9 +62,14 @@ def run_scoring(store: Store, request: ScoringRequest, models: ModelPool) -> Gen
             yield _by_rule(store, request, seen, key)
         return
     model = named_judge(request, models)
+    before = models.spending
+    if request.batch and request.live:
+        ask_batch(_pending(store, request, model), model, request.samples, fresh=request.no_cache)
+        request = structs.replace(request, no_cache=False)
     for key in traces:
-        work = _Work(request, load_with_gold(store, key), seen, model, models)
+        work = _Work(request, load_with_gold(store, key), seen, model, models, before)
         yield from _by_model(store, request, work, model)
+        before = models.spending
 
 
 def estimate_scoring(store: Store, request: ScoringRequest) -> Estimate:
@@ -70,14 +78,22 @@ def estimate_scoring(store: Store, request: ScoringRequest) -> Estimate:
         return Estimate(calls=0, stored=0, input_tokens=0, output_tokens=0, usd=0.0)
     with ModelPool(store) as models:
         model = named_judge(request, models)
-        pending = [
-            each
-            for name in request.traces
-            for each in _requests(
-                store, request, model, load_with_gold(store, trace_row(store, name).trace)
-            )
-        ]
-        return estimate_cost(pending, model, request.samples, fresh=request.no_cache)
+        return estimate_cost(
+            _pending(store, request, model),
+            model,
+            request.samples,
+            fresh=request.no_cache,
+            batch=request.batch,
+        )
+
+
+def _pending(
+    store: Store, request: ScoringRequest, model: Cached
+) -> Iterator[JudgeRequest | Unasked]:
+    """All that is to be asked about all runs."""
+    for name in request.traces:
+        trace = load_with_gold(store, trace_row(store, name).trace)
+        yield from _requests(store, request, model, trace)
 
 
 def load_with_gold(store: Store, key: str) -> Trace:
@@ -144,7 +160,10 @@ def _by_model(
 
 
 class _Work:
-    """The scores of one trace, as far as they are in; without a `model` they are the rules'."""
+    """The scores of one trace, as far as they are in; without a `model` they are the rules'.
+
+    What it cost counts from what was spent `before`: the first of several bears their batch.
+    """
 
     def __init__(
         self,
@@ -153,6 +172,7 @@ class _Work:
         seen: Seen | None,
         model: Cached | None = None,
         models: ModelPool | None = None,
+        before: Spending = NOTHING_SPENT,
     ) -> None:
         self.trace = trace
         self.mode = _rubric(request).mode
@@ -161,7 +181,7 @@ class _Work:
         self.total = len(trace.steps)
         self._model = model
         self._models = models
-        self._before = models.spending if models is not None else NOTHING_SPENT
+        self._before = before
         self._samples = request.samples
         self._goals = _goals(request, trace)
         self._seen = seen

@@ -43,7 +43,6 @@ from arc_tui.ui.list import RowList
 from arc_tui.ui.styles import fold_sentence
 from replay.budget import Limits
 from replay.edit.changes import (
-    EFFORTS,
     Change,
     Edit,
     InjectConstraint,
@@ -54,6 +53,7 @@ from replay.edit.changes import (
 )
 from replay.edit.places import edit_problem
 from replay.errors import BadEdit
+from replay.providers import EFFORTS
 
 MARK = 10
 EDGE = 1

@@ -14,7 +14,7 @@ from arc_tui.config import BadConfig, Config, config_file, read_config
 from arc_tui.places import author, data_folder, database
 from replay.errors import ModelRefused
 from replay.models import protocol
-from replay.models.servers import OPENAI_URL, openai_url, resolve
+from replay.models.servers import OPENAI_URL, azure_url, openai_url, resolve
 
 Origin = Literal["default", "file", "environment", "session"]
 
@@ -124,17 +124,21 @@ def _around() -> Iterator[Setting]:
         ("EDITOR", "vi", "the editor"),
         ("NO_COLOR", "", "any value turns colours off"),
         ("ARC_KILL", "", "a file; while it exists, no model is called"),
+        ("OPENAI_API_VERSION", "", "the version of Azure OpenAI's API"),
     ):
         yield _variable(variable, os.environ.get(variable), value, means)
     for variable, url, official, means in (
         (protocol.SERVER_VARIABLE, protocol.server_url, protocol.OFFICIAL, "the model server"),
         (protocol.OPENAI_VARIABLE, openai_url, OPENAI_URL, "a server with OpenAI's APIs"),
+        (protocol.AZURE_VARIABLE, azure_url, NOT_SET, "a resource of Azure OpenAI"),
     ):
         named = _server(url) if os.environ.get(variable) else None
         yield _variable(variable, named, official, f"address of {means}")
     for variable, means in (
         ("ANTHROPIC_API_KEY", "API key of the model server"),
         ("OPENAI_API_KEY", "API key for models of OpenAI's APIs"),
+        ("AZURE_OPENAI_API_KEY", "API key of Azure OpenAI"),
+        ("AZURE_OPENAI_AD_TOKEN", "token for Azure OpenAI, instead of a key"),
         ("ARC_REDACT_KEY", "key for the placeholders of masked secrets"),
         ("ARC_DB_KEY", "the key of an encrypted database"),
         ("ARC_DB_KEY_FILE", "a file that contains ARC_DB_KEY"),
@@ -142,10 +146,10 @@ def _around() -> Iterator[Setting]:
         yield _variable(variable, SET if os.environ.get(variable) else None, NOT_SET, means)
 
 
-def _server(url: Callable[[], str]) -> str:
+def _server(url: Callable[[], str | None]) -> str:
     """The address without the password that may stand in it, or why it is none."""
     try:
-        return protocol.address(url())
+        return protocol.address(url() or "")
     except ModelRefused as error:
         return error.message
 
