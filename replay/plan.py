@@ -6,7 +6,8 @@ sent; the steps that cannot be asked, and why; an edit that does not apply.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 
 from msgspec import Struct
 
@@ -41,6 +42,17 @@ class Plan(Struct, frozen=True, eq=False):
     def edited_refusal(self) -> str | None:
         """Why it cannot be asked with the edit though it can without, None where it can."""
         return self.edited.sent.refusal if self.refusal is None else None
+
+
+@contextmanager
+def naming_arm(edit: Edit | None, arms: int) -> Iterator[None]:
+    """An edit that does not apply says which it is, where there are several arms."""
+    try:
+        yield
+    except BadEdit as error:
+        if edit is None or arms < 2:
+            raise
+        raise BadEdit(f"arm {edit.name}: {error.message}", error.hint) from error
 
 
 def plans(

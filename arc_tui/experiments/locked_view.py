@@ -84,9 +84,9 @@ class ReplayView(Struct, frozen=True, eq=False, kw_only=True):
     `done` of `total` steps are in; `digest` is there at the end of a replay that was not cut short.
     `spent_usd` counts live calls of this run only (`spent_complete` where every price was known);
     `calls` were made, `cached` responses were there already. `unanswered` steps lack an arm that
-    was declined; `ended` says why nothing more was asked, None where all was. `rules` are those of
-    the user by which answers were compared, beside `replay.compare.actions.RULES`. `others` are the
-    further arms, each as a replay of its own beside the same control.
+    was declined; `ended` says why nothing more was asked of any arm, None where all was. `rules`
+    are those of the user by which answers were compared, beside `replay.compare.actions.RULES`.
+    `others` are the further arms, each as a replay of its own beside the same control.
     """
 
     trace: str

@@ -17,6 +17,7 @@ from replay.locked.row import AUTO, Models, Sampling
 from replay.locked.run import Lane, replay_all
 from replay.locked.tally import Held, StepResult, break_test, step_test
 from replay.locked.verdict import Verdict, summary
+from replay.plan import naming_arm
 from replay.predicate import Detector
 from replay.statistics import holm
 from replay.trace import Trace
@@ -33,19 +34,21 @@ def replay_arms(
 ) -> Generator[tuple[int, StepResult]]:
     """Ask the steps of a trace again under each edit; yields the place of an arm, and a step of it
     as `locked.replay` does. Raises as that does, naming the arm too where there are several."""
-    lanes = [
-        Lane(
-            trace,
-            edit,
-            models,
-            sampling=sampling,
-            steps=steps,
-            rules=rules,
-            detector=detector,
-            name=f"arm {edit.name}" if edit is not None and len(arms) > 1 else "",
-        )
-        for edit, models in arms
-    ]
+    lanes = []
+    for edit, models in arms:
+        name = edit.name if edit is not None and len(arms) > 1 else ""
+        with naming_arm(edit, len(arms)):
+            lane = Lane(
+                trace,
+                edit,
+                models,
+                sampling=sampling,
+                steps=steps,
+                rules=rules,
+                detector=detector,
+                name=name and f"arm {name}",
+            )
+        lanes.append(lane)
     tests = sum(lane.tests for lane in lanes)
     for lane in lanes:
         lane.tests, lane.breaks = tests, len(lanes)

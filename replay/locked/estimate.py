@@ -19,7 +19,7 @@ from replay.edit.changes import Edit
 from replay.locked.row import AUTO, Models, Sampling, Schedule
 from replay.models.cached import Cached
 from replay.models.protocol import BATCH_PRICE_SHARE
-from replay.plan import Arm, Plan, plans
+from replay.plan import Arm, Plan, naming_arm, plans
 from replay.prices import price
 from replay.trace import Cost, Step, Trace, Usage
 
@@ -80,7 +80,10 @@ def estimate_arms(
 
     Raises BadEdit as `locked.replay` does.
     """
-    planned = [(_open_plans(trace, edit, models, steps), models) for edit, models in arms]
+    planned = []
+    for edit, models in arms:
+        with naming_arm(edit, len(arms)):
+            planned.append((_open_plans(trace, edit, models, steps), models))
     first, stored = _calls(planned, sampling, sampling.first)
     ceiling, _ = _calls(planned, sampling, sampling.last)
     return Estimate(

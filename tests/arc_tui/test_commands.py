@@ -563,6 +563,7 @@ def test_several_models_are_arms_under_one_estimate_and_one_limit(db: Path, tmp_
         assert cut.code == 2
         assert api.asked == 5
         assert "limit of 5 calls" in cut.err
+        assert "not finished: no digest" in cut.out
         whole = spoken(*words, "--live", "--max-calls", "40", cwd=tmp_path, **server)
         assert whole.code == 0
         assert api.asked == 16

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from replay import bundle
-from replay.edit.changes import Edit, SetModel, SetSystem
-from replay.errors import OfflineMiss
+from replay.edit.changes import Edit, ReplaceText, SetModel, SetSystem
+from replay.errors import BadEdit, OfflineMiss
 from replay.kept import find, keep
 from replay.locked.arms import beside_one_control, replay_arms, verdicts
 from replay.locked.estimate import estimate, estimate_arms
@@ -173,6 +173,18 @@ def test_a_missing_answer_names_the_arm(store: Store) -> None:
     together(trace, asked, CAREFUL, sampling=FIXED)
     with pytest.raises(OfflineMiss, match="arm polite, step 0: no cached response of tiny"):
         together(trace, offline, CAREFUL, POLITE, sampling=FIXED)
+
+
+def test_an_edit_that_does_not_apply_says_which_arm_it_is(store: Store) -> None:
+    trace = stored(store)
+    models = Models.one(Cached(store, "tiny", Tiny()))
+    misfit = Edit(name="misfit", changes=(ReplaceText(anchor="nowhere", text="x"),))
+    with pytest.raises(BadEdit, match=r"^arm misfit: step 0: "):
+        together(trace, models, CAREFUL, misfit)
+    with pytest.raises(BadEdit, match=r"^arm misfit: step 0: "):
+        estimate_arms(trace, [(CAREFUL, models), (misfit, models)])
+    with pytest.raises(BadEdit, match=r"^step 0: "):
+        together(trace, models, misfit)
 
 
 def test_all_arms_stand_in_one_bundle_and_are_run_again_from_it(

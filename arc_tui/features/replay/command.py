@@ -180,7 +180,8 @@ def replay_locked(
     else:
         print_replay(console(), view, rules=show_rules)
     refuse_unfinished(view.ended)
-    refuse_unanswered(wanted=view.unanswered > 0, answers=view.calls + view.cached)
+    unanswered = sum(arm.unanswered for arm in view.arms)
+    refuse_unanswered(wanted=unanswered > 0, answers=view.calls + view.cached)
     if not view.verdict.control.of:  # nothing was replayed
         cannot = cannot_replay([reason for row in view.rows for reason in row.reasons])
         if cannot is not None:
@@ -188,7 +189,7 @@ def replay_locked(
         return 2
     if exit_code and view.differs:
         return 1
-    return 2 if view.unanswered else 0
+    return 2 if unanswered else 0
 
 
 def bundled(store: Store, view: ReplayView, file: Path) -> None:

@@ -27,7 +27,7 @@ from replay.locked.run import core
 from replay.locked.tally import StepResult
 from replay.locked.verdict import Verdict
 from replay.models.choose import default_name, label
-from replay.plan import Plan, plans
+from replay.plan import Plan, naming_arm, plans
 from replay.store import edits, read
 from replay.store.handle import Store
 from replay.store.rows import step_rows, trace_row
@@ -107,7 +107,8 @@ def _planned(draft: Draft, request: ReplayRequest, models: Sequence[str]) -> lis
     for edit in request.edits:
         other = edit.model if edit is not None else None
         edited = control if other is None else whole_names([other])[0]
-        planned.append(plans(draft.source, edit, control, None, edited_model=edited))
+        with naming_arm(edit, len(request.edits)):
+            planned.append(plans(draft.source, edit, control, None, edited_model=edited))
     return planned
 
 
@@ -186,7 +187,10 @@ class _Work:
         self._trace = trace = read.load(store, trace_row(store, request.trace).trace)
         name = request.model or default_name(trace)
         kept = [edits.save(store, each) if each is not None else None for each in request.edits]
-        self.arms = [_Arm(trace, each, pool.arms(name, each), request.steps) for each in kept]
+        self.arms = []
+        for edit in kept:
+            with naming_arm(edit, len(kept)):
+                self.arms.append(_Arm(trace, edit, pool.arms(name, edit), request.steps))
         self._sampling = sampling_of(store, request, trace, self.arms[0].models)
         self._total = len(trace.steps) if request.steps is None else len(request.steps)
         self._break, self._notice = break_and_notice(store, trace.id)
@@ -258,8 +262,13 @@ class _Work:
             range=self._sampling.range,
             rules=self._request.rules.lines,
             unanswered=sum(each.declined is not None for each in results),
-            ended=next((each.ended for each in results if each.ended is not None), None),
+            ended=next((why for why in map(_ended, self.arms) if why is not None), None),
         )
+
+
+def _ended(arm: _Arm) -> str | None:
+    """Why nothing more was asked."""
+    return next((each.ended for each in arm.results.values() if each.ended is not None), None)
 
 
 def _other_model(models: Models) -> str | None:
