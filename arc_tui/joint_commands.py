@@ -30,7 +30,7 @@ from replay.bisection.change_point import HALF
     epilog=examples(
         "arc replay shop-many-wishes-v5-0 --system prompts/v4.md",
         "arc replay last --system prompt.md --live --budget 2",
-        "arc replay last --arm v4.md --arm v5.md --csv",
+        "arc replay last --arm prompts/v4.md --arm prompts/v5.md --csv",
     ),
 )
 @replay_options

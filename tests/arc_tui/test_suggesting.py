@@ -25,6 +25,7 @@ from taxonomy.judgements.schema import open_ledger
 from tests.arc_tui import try_case
 from tests.bench.suggest import PLANTED, of_demo
 from tests.build import call, error, step, trace
+from tests.judge_policy import quoted
 from tests.messages_api import Body, MessagesApi, message, text
 from tests.replay.live_case import MODEL
 
@@ -283,7 +284,7 @@ def writes(body: Body) -> Body:
     """A reflecting model that adds one sentence to whatever it is shown."""
     prompt = body["messages"][-1]["content"]
     said = prompt if isinstance(prompt, str) else "".join(each["text"] for each in prompt)
-    shown = said.partition("```\n")[2].partition("\n```")[0]
+    shown = quoted(said)[0].text.rstrip("\n")
     return message(text(f"```\n{shown}\nBe careful.\n```"))
 
 

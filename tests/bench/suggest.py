@@ -35,6 +35,7 @@ from taxonomy.classes import FailureClass
 from taxonomy.judgements.schema import open_ledger
 from taxonomy.judgements.tags import Tag, put_tag
 from taxonomy.suggestions.trial import Tried, holding, score
+from tests.judge_policy import quoted
 from tests.messages_api import message, text
 from tests.shop import runs
 from tests.shop.tasks import TASKS
@@ -160,7 +161,7 @@ class Advice:
 
     def complete(self, body: dict[str, Any], sample: int) -> dict[str, Any]:
         del sample
-        shown = text_of(body["messages"][-1]).partition("```\n")[2].partition("\n```")[0]
+        shown = quoted(text_of(body["messages"][-1]))[0].text.rstrip("\n")
         sentence = self.SENTENCES[self._given % len(self.SENTENCES)]
         self._given += 1
         return message(text(f"```\n{shown}\n{sentence}\n```"), model=self.name)

@@ -21,6 +21,7 @@ from taxonomy.judge.requests import JudgeRequest, judge_requests
 from taxonomy.judge.rubrics import RUBRICS
 from taxonomy.paraphrase_test import result
 from taxonomy.probes import presets
+from taxonomy.suggestions.reflection import TEMPLATE, reflection_request
 from tests.build import call, heard, step, tool, trace
 from tests.judge_policy import prompt, quoted
 from tests.test_boundaries import PACKAGES, ROOT
@@ -71,6 +72,9 @@ BUILT: dict[str, Callable[[Trace], list[str]]] = {
     **{f"taxonomy/judge/requests.py {mode}": _judged(mode) for mode in RUBRICS},
     "taxonomy/paraphrase_test/result.py": lambda run: [
         prompt(result.paraphrase_request(_first_words(run), 3, MODEL).body())
+    ],
+    "taxonomy/suggestions/reflection.py": lambda run: [
+        prompt(reflection_request(TEMPLATE.replace("<side_info>", _first_words(run)), MODEL).body())
     ],
     "taxonomy/probes/presets.py": lambda run: [
         prompt(presets.summary_request(run, 2, MODEL).body())
