@@ -56,6 +56,7 @@ def loaded_by(commands: Sequence[Sequence[str]], database: Path) -> dict[str, se
     return {word: set(names) | {name.partition(".")[0] for name in names} for word, *names in told}
 
 
+@pytest.mark.slow
 def test_light_commands_load_neither_textual_nor_the_sdk(tmp_path: Path) -> None:
     database = tmp_path / "arc.db"
     put_ledger(database)
@@ -65,6 +66,7 @@ def test_light_commands_load_neither_textual_nor_the_sdk(tmp_path: Path) -> None
     assert {word: loaded[word] & PARTS for word in READERS if loaded[word] & PARTS} == {}
 
 
+@pytest.mark.slow
 def test_replay_imports_neither_of_the_others_at_run_time() -> None:
     code = (
         "import pkgutil, importlib, sys, replay\n"

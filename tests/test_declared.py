@@ -157,6 +157,7 @@ def test_what_is_declared_is_imported() -> None:
         ("from opentelemetry.sdk.trace import TracerProvider", "opentelemetry-sdk"),
     ],
 )
+@pytest.mark.slow
 def test_an_import_is_found_wherever_it_stands(code: str, package: str, tmp_path: Path) -> None:
     path = tmp_path / "x.py"
     path.write_text(code)

@@ -183,6 +183,7 @@ async def test_the_palette_offers_what_the_keys_do_here(db: Path) -> None:
         assert app.screen.arrangement.failed_only
 
 
+@pytest.mark.pilot
 async def test_the_theme_changes_between_dark_and_light(db: Path) -> None:
     app = ArcApp(db)
     async with app.run_test() as pilot:
@@ -191,6 +192,7 @@ async def test_the_theme_changes_between_dark_and_light(db: Path) -> None:
         assert app.theme == LIGHT.name
 
 
+@pytest.mark.pilot
 async def test_what_a_user_can_help_is_told_with_what_to_do(db: Path) -> None:
     db.write_bytes(b"this is no database, " * 100)
     app = ArcApp(db)
@@ -202,6 +204,7 @@ async def test_what_a_user_can_help_is_told_with_what_to_do(db: Path) -> None:
         assert "Try: another --db or ARC_DB" in " ".join(text(app).split())
 
 
+@pytest.mark.pilot
 async def test_a_bug_in_a_worker_ends_the_app_with_its_traceback(db: Path) -> None:
     app = ArcApp(db)
 
@@ -221,6 +224,7 @@ async def test_a_bug_in_a_worker_ends_the_app_with_its_traceback(db: Path) -> No
     assert app.return_code == 1
 
 
+@pytest.mark.pilot
 async def test_the_answer_to_an_older_question_is_dropped(db: Path) -> None:
     app = ArcApp(db)
     async with app.run_test() as pilot:
@@ -254,6 +258,7 @@ def tau_file(path: Path, *tasks: int) -> Path:
     return path
 
 
+@pytest.mark.pilot
 async def test_files_are_imported_at_once_and_the_list_fills(db: Path, tmp_path: Path) -> None:
     app = ArcApp(db, imports=(tau_file(tmp_path / "runs.json", 1, 2, 3),))
     async with app.run_test(size=(100, 30), notifications=True) as pilot:
@@ -263,6 +268,7 @@ async def test_files_are_imported_at_once_and_the_list_fills(db: Path, tmp_path:
         assert "Imported 3 traces" in text(app)
 
 
+@pytest.mark.pilot
 async def test_the_only_trace_that_came_in_is_opened(db: Path, tmp_path: Path) -> None:
     app = ArcApp(db, imports=(tau_file(tmp_path / "one.json", 7),))
     async with app.run_test(size=(100, 30)) as pilot:
@@ -271,6 +277,7 @@ async def test_the_only_trace_that_came_in_is_opened(db: Path, tmp_path: Path) -
         assert "7 · trial 0" in rows(app)[0]
 
 
+@pytest.mark.pilot
 async def test_a_bad_file_is_told_and_the_good_one_is_there(db: Path, tmp_path: Path) -> None:
     bad = tmp_path / "bad.json"
     bad.write_text('[{"task_id": 1, "reward": 1, "info": {}, "traj"')
@@ -283,6 +290,7 @@ async def test_a_bad_file_is_told_and_the_good_one_is_there(db: Path, tmp_path: 
         assert app.screen.table.row_count == 2
 
 
+@pytest.mark.pilot
 async def test_of_many_bad_files_some_are_told_and_all_are_counted(
     db: Path, tmp_path: Path
 ) -> None:

@@ -136,6 +136,7 @@ async def test_enter_asks_under_the_probe_that_is_looked_at(db: Path) -> None:
         ),
     ],
 )
+@pytest.mark.pilot
 async def test_its_digit_asks_under_a_probe_and_keeps_what_it_came_to(
     name: str, digit: str, said: str, put_in: str, db: Path
 ) -> None:

@@ -314,6 +314,7 @@ class TestLive:
             "--expect", "tool=get_order", *more,
         )  # fmt: skip
 
+    @pytest.mark.slow
     def test_it_says_what_it_may_cost_first_and_a_limit_ends_it_with_what_is_known(
         self, db: Path, api: MessagesApi
     ) -> None:

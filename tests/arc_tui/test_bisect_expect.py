@@ -176,6 +176,7 @@ def test_a_limit_reached_while_asking_cannot_tell(
         assert api.asked == 3
 
 
+@pytest.mark.slow
 def test_what_was_recorded_and_is_not_sent_is_named_with_the_fidelity(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

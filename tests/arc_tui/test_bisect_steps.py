@@ -285,6 +285,7 @@ def test_a_read_of_another_moment_may_answer_the_runs(db: Path, tmp_path: Path) 
     assert "inconclusive: steps 0, 1, 2, 3, 4, 5." in loose["sentence"]
 
 
+@pytest.mark.slow
 def test_runs_are_foreseen_by_what_the_recorded_steps_asked(
     db: Path, tmp_path: Path, api: MessagesApi
 ) -> None:
@@ -324,6 +325,7 @@ def server() -> Server:
 LIVE = ("--model", MODEL, "--live", "--max-calls")
 
 
+@pytest.mark.slow
 def test_a_live_scan_says_before_what_it_asks_and_about_what(db: Path, api: MessagesApi) -> None:
     result = run(db, LONG, "--detector", "belief", *LIVE, "40")
     assert "fact: total_cents of order_id 1047: 8150 from step 1" in result.stderr

@@ -89,6 +89,7 @@ def test_where_the_traceback_cannot_be_kept_the_sentence_says_so(
     assert "its traceback cannot be saved in" in done.err
 
 
+@pytest.mark.pilot
 async def test_the_app_shows_the_same_and_lists_the_others(folder: Path, tmp_path: Path) -> None:
     app = ArcApp(tmp_path / "arc.db", imports=(folder,))
     async with app.run_test(size=(160, 48), notifications=True) as pilot:

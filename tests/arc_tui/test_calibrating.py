@@ -442,6 +442,7 @@ def test_a_figure_is_short(value: float | None, text: str) -> None:
 class TestSources:
     """`--sources`: candidates on label files, beside naive guesses."""
 
+    @pytest.mark.slow
     def test_a_folder_of_label_files_is_a_table_a_file(self, db: Path, tmp_path: Path) -> None:
         other = tmp_path / "more"
         other.mkdir()

@@ -220,6 +220,7 @@ async def test_it_looks_like_this_before_anyone_said_anything(db: Path) -> None:
             assert "arc label" in await turned(pilot, screen, tab) or tab == NOTES
 
 
+@pytest.mark.pilot
 async def test_a_wide_terminal_and_the_light_theme_draw_it_too(db: Path, labels: Path) -> None:
     async with opened(db, labels, (160, 48)) as (pilot, screen):
         pilot.app.theme = "arc-light"
@@ -452,6 +453,7 @@ def test_noise_is_a_table_of_length_and_noise() -> None:
     assert [".10", ".40", ".50"] in found
 
 
+@pytest.mark.pilot
 async def test_noise_is_counted_when_it_is_asked_for(db: Path) -> None:
     async with opened(db, None, (80, 40)) as (pilot, screen):
         await turned(pilot, screen, NOTES)

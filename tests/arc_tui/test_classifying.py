@@ -454,6 +454,7 @@ def counted(store: Store, key: str) -> FailureClass:
     return next(row.failure for row in first_words(store) if row.trace == key)
 
 
+@pytest.mark.slow
 def test_a_rule_counts_first_until_the_judges_classes_are_approved_and_again_once_that_expires(
     db: Path, disputed: str
 ) -> None:
@@ -483,6 +484,7 @@ def test_a_rule_counts_first_until_the_judges_classes_are_approved_and_again_onc
         (12, 10, "κ may be as low as"),
     ],
 )
+@pytest.mark.slow
 def test_on_few_labels_or_against_them_it_is_not_approved_and_says_why(
     db: Path, disputed: str, count: int, right: int, why: str
 ) -> None:
@@ -498,6 +500,7 @@ def test_on_few_labels_or_against_them_it_is_not_approved_and_says_why(
 
 
 @pytest.mark.parametrize(("right", "code"), [(12, 0), (6, 1)])
+@pytest.mark.slow
 def test_a_script_can_ask_whether_the_classes_are_approved(db: Path, right: int, code: int) -> None:
     with open_ledger(db) as store:
         tagged(store, 12, right)
@@ -514,6 +517,7 @@ def test_a_script_is_told_of_classes_that_nobody_labelled(db: Path) -> None:
     assert f"{BY}: never calibrated" in checked.stderr
 
 
+@pytest.mark.slow
 def test_of_a_model_the_classes_of_todays_rubric_are_asked_about(db: Path) -> None:
     old = f"{BY.rpartition(':')[0]}:0"
     with open_ledger(db) as store:

@@ -140,6 +140,7 @@ def test_a_tag_is_kept_counted_and_taken_back(db: Path) -> None:
 PROMPT = str(fixtures() / "demo" / "prompts" / "v4.md")
 
 
+@pytest.mark.slow
 def test_replay_tries_a_prompt_and_the_second_time_asks_nothing(db: Path) -> None:
     first = as_json(db, "replay", TOUR, "--system", PROMPT)
     again = as_json(db, "replay", TOUR, "--system", PROMPT)
@@ -248,6 +249,7 @@ def test_a_kept_edit_is_listed_printed_and_used_again_by_its_name(db: Path) -> N
     assert (said.code, "no edit 'v5'" in said.err) == (2, True)
 
 
+@pytest.mark.slow
 def test_a_bundle_is_the_same_elsewhere(db: Path, tmp_path: Path) -> None:
     file = str(tmp_path / "case.zip")
     first = as_json(db, "replay", TOUR, "--system", PROMPT, "--bundle", file)
@@ -257,6 +259,7 @@ def test_a_bundle_is_the_same_elsewhere(db: Path, tmp_path: Path) -> None:
     assert not elsewhere.exists()
 
 
+@pytest.mark.slow
 def test_an_edit_file_changes_a_tool_description(db: Path) -> None:
     edit = str(fixtures() / "demo" / "edits" / "sharper-stock.toml")
     view = as_json(db, "replay", "shop-stock-v4-0", "--edit", edit)
@@ -516,6 +519,7 @@ def seeds() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("seed", list(seeds()))
+@pytest.mark.slow
 def test_json_is_the_same_whatever_the_hash_seed(seed: str, db: Path, tmp_path: Path) -> None:
     said = installed("--db", str(db), "brief", TOUR, cwd=tmp_path, PYTHONHASHSEED=seed)
     assert said.out == run(db, "brief", TOUR).stdout

@@ -213,6 +213,7 @@ async def test_enter_opens_the_only_run_that_has_it(db: Path) -> None:
         assert pilot.app.screen.trace == a
 
 
+@pytest.mark.pilot
 async def test_a_step_that_a_run_has_not_is_said_to_be_none(db: Path) -> None:
     async with opened(db, *wishes(db)) as (pilot, screen):
         await press(pilot, "2")

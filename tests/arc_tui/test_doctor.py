@@ -62,6 +62,7 @@ def test_a_broken_database_ends_with_one(db: Path) -> None:
     assert "is not a database" in result.stdout
 
 
+@pytest.mark.slow
 def test_live_shows_and_keeps_what_holds(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Odd() as api:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", api.base_url)

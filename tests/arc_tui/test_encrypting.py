@@ -194,6 +194,7 @@ def test_the_key_is_asked_once_for_the_connections_of_all_threads(db: Path) -> N
     assert asked == [db]
 
 
+@pytest.mark.pilot
 async def test_the_app_shows_its_runs_and_asks_nobody(db: Path) -> None:
     from arc_tui.app import ArcApp
     from tests.screen import settle, text
@@ -273,6 +274,7 @@ def test_a_database_is_encrypted_given_another_key_and_made_plain(
         run(open_one, "db", "decrypt")
 
 
+@pytest.mark.slow
 def test_the_old_bytes_are_overwritten(open_one: Path) -> None:
     with open_one.open("rb") as old:
         rewriting.encrypt(open_one, KEY)
@@ -310,6 +312,7 @@ def test_a_database_that_is_open_elsewhere_is_left_as_it_is(
     assert [each.name for each in open_one.parent.iterdir() if each.suffix == ".part"] == []
 
 
+@pytest.mark.slow
 def test_what_fails_before_the_swap_leaves_the_old_file_and_nothing_beside_it(
     open_one: Path,
 ) -> None:
@@ -323,6 +326,7 @@ def test_what_fails_before_the_swap_leaves_the_old_file_and_nothing_beside_it(
     assert [each.name for each in open_one.parent.iterdir()] == [open_one.name]
 
 
+@pytest.mark.slow
 def test_a_new_database_can_be_encrypted_before_anything_is_in_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -339,6 +343,7 @@ def test_a_key_that_is_too_short_or_cannot_be_is_refused(key: str, open_one: Pat
         rewriting.encrypt(open_one, key)
 
 
+@pytest.mark.slow
 def test_a_key_is_typed_twice(open_one: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     typed = iter([KEY, OTHER, KEY, KEY])
     monkeypatch.setattr(unlocking, "_can_ask", lambda: True)

@@ -68,6 +68,7 @@ def labels(screen: FailuresScreen) -> list[str]:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+@pytest.mark.pilot
 async def test_the_screen_looks_like_this(db: Path, size: tuple[int, int]) -> None:
     async with opened(db, size) as (pilot, _):
         matches_golden(pilot.app, f"failures_{size[0]}x{size[1]}")
@@ -188,6 +189,7 @@ async def test_a_database_without_failures_says_so(tmp_path: Path) -> None:
         assert (pilot.app.screen, labels(screen)) == (screen, [])
 
 
+@pytest.mark.pilot
 async def test_a_bad_setting_is_told_on_the_screen(
     db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

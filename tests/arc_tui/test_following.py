@@ -199,6 +199,7 @@ async def test_an_open_run_fills_in_and_ctrl_c_ends_the_following(
         process.stderr.close()
 
 
+@pytest.mark.slow
 def test_standard_input_cannot_be_followed(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "arc_tui", "import", "--follow", "-",

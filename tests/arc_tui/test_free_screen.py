@@ -371,6 +371,7 @@ async def test_from_a_replay_the_edited_agent_runs_on(db: Path) -> None:
         assert (view.start, view.edit, view.diverged and view.diverged.step) == (4, "v4", 4)
 
 
+@pytest.mark.pilot
 async def test_trouble_stands_where_the_sentence_would(db: Path) -> None:
     async with opened(db, edit=None, trace="nothing") as (pilot, screen):
         assert screen.state.phase == "failed"

@@ -143,6 +143,7 @@ async def test_h_shows_them_in_both_screens_and_what_is_chosen_there_is_listed(d
         assert len(runs.listed.traces) == 9
 
 
+@pytest.mark.pilot
 async def test_a_database_of_nothing_else_is_not_called_empty(db: Path) -> None:
     with open_ledger(db) as store:
         seen = sorted(shown(db))
@@ -157,6 +158,7 @@ async def test_a_database_of_nothing_else_is_not_called_empty(db: Path) -> None:
         assert "v   show them" in drawn(app)
 
 
+@pytest.mark.pilot
 async def test_without_such_tasks_the_key_is_not_offered(tmp_path: Path) -> None:
     sample.put_runs(tmp_path / "arc.db")
     app = ArcApp(tmp_path / "arc.db")

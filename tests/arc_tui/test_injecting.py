@@ -120,6 +120,7 @@ def test_an_estimate_asks_nothing_and_counts_what_is_stored(db: Path) -> None:
     assert (again["calls"], again["stored"]) == (0, 2)
 
 
+@pytest.mark.slow
 def test_of_an_unknown_model_the_error_is_listed_and_nobody_is_asked(tmp_path: Path) -> None:
     path = nameless.put(tmp_path, RUNS[0])
     result = run(path, "last")

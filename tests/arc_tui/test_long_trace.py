@@ -94,6 +94,7 @@ def test_the_first_rows_are_the_first_of_all_rows(store: Store, first: int) -> N
         assert begun == spans
 
 
+@pytest.mark.pilot
 async def test_the_rest_follows_and_keys_wait_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

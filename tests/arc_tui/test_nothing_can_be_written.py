@@ -110,6 +110,7 @@ def test_what_would_write_says_so_in_a_sentence(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.pilot
 async def test_the_app_shows_the_runs(read_only: Path) -> None:
     async with ArcApp(read_only).run_test(size=(120, 40)) as pilot:
         await settle(pilot)

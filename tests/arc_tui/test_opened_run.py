@@ -39,6 +39,7 @@ def test_what_is_neither_a_file_nor_a_run_is_said_with_what_is_near(tmp_path: Pa
     assert trace_of(path, "26/1") == key
 
 
+@pytest.mark.pilot
 async def test_no_list_is_made_and_it_stands_at_the_break(tmp_path: Path) -> None:
     async with on_a_run(tmp_path) as pilot:
         screen = pilot.app.screen
@@ -74,6 +75,7 @@ async def test_what_is_looked_for_in_all_runs_is_shown_in_the_list(tmp_path: Pat
         assert pilot.app.screen.arrangement.words == '"IFOYYZ"'
 
 
+@pytest.mark.pilot
 async def test_garbage_is_looked_for_once_the_app_is_under_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

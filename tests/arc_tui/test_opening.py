@@ -50,6 +50,7 @@ async def offered(tmp_path: Path) -> AsyncIterator[tuple[Pilot[None], Rememberin
         yield pilot, screen
 
 
+@pytest.mark.pilot
 async def test_enter_opens_the_newest(folder: Path, tmp_path: Path) -> None:
     log(folder / "old.jsonl", age_s=60)
     newest = claude(folder, "why is the sky blue?")
@@ -63,6 +64,7 @@ async def test_enter_opens_the_newest(folder: Path, tmp_path: Path) -> None:
         assert pilot.app.screen is screen
 
 
+@pytest.mark.pilot
 async def test_where_nothing_is_the_demo_is_offered_and_the_reason_said(
     folder: Path, tmp_path: Path
 ) -> None:
@@ -86,6 +88,7 @@ async def test_a_path_may_be_typed_instead(
         assert screen.taken == [tmp_path / "runs"]
 
 
+@pytest.mark.pilot
 async def test_escape_opens_nothing(folder: Path, tmp_path: Path) -> None:
     log(folder / "old.jsonl")
     async with offered(tmp_path) as (pilot, screen):
@@ -106,6 +109,7 @@ def test_a_folder_with_several_traces_of_its_own_can_be_taken_as_a_whole(
     assert ALL in {option.answer for option in options(tuple(look(folder)), folder)}
 
 
+@pytest.mark.pilot
 async def test_a_title_cannot_draw_on_the_screen(folder: Path, tmp_path: Path) -> None:
     claude(folder, "evil \x1b[2J [bold]title[/bold]")
     async with offered(tmp_path) as (pilot, _):

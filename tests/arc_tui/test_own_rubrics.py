@@ -133,6 +133,7 @@ def test_its_questions_are_asked_and_its_answers_kept_under_name_and_digest(
         assert {score.by for score in step_scores(store, view["trace"])} == {view["by"]}
 
 
+@pytest.mark.slow
 def test_scores_of_two_versions_never_mix(api: MessagesApi, db: Path, tmp_path: Path) -> None:
     one = live(db, "--rubric", file_of(tmp_path, BANDS))
     other = live(db, "--rubric", file_of(tmp_path, BANDS.replace("careful", "very careful")))
@@ -144,6 +145,7 @@ def test_scores_of_two_versions_never_mix(api: MessagesApi, db: Path, tmp_path: 
         assert len(kept_rubrics(store)) == 2
 
 
+@pytest.mark.slow
 def test_it_is_approved_by_itself_and_never_stands_for_the_score_of_a_step(
     api: MessagesApi, db: Path, tmp_path: Path
 ) -> None:

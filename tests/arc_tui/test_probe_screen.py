@@ -107,6 +107,7 @@ def lines(db: Path) -> list[LogLine]:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+@pytest.mark.pilot
 async def test_the_probes_of_a_step_look_like_this(
     db: Path, ids: dict[str, str], size: tuple[int, int]
 ) -> None:
@@ -116,6 +117,7 @@ async def test_the_probes_of_a_step_look_like_this(
         assert "there is nothing before step 0 to summarise" in drawn(pilot.app)
 
 
+@pytest.mark.pilot
 async def test_each_says_what_it_changes_and_what_it_would_ask_and_names_no_cause(
     db: Path, ids: dict[str, str]
 ) -> None:
@@ -130,6 +132,7 @@ async def test_each_says_what_it_changes_and_what_it_would_ask_and_names_no_caus
         assert "speaks for" not in shown
 
 
+@pytest.mark.pilot
 async def test_what_cannot_be_made_is_not_run_by_its_letter(db: Path, ids: dict[str, str]) -> None:
     async with opened(db, ids[START], 0) as (pilot, screen):
         await press(pilot, "2")
@@ -140,6 +143,7 @@ async def test_what_cannot_be_made_is_not_run_by_its_letter(db: Path, ids: dict[
         assert "1/3 run" in drawn(pilot.app)
 
 
+@pytest.mark.pilot
 async def test_a_step_where_the_run_did_not_break_says_where_it_did(
     db: Path, ids: dict[str, str]
 ) -> None:
@@ -147,6 +151,7 @@ async def test_a_step_where_the_run_did_not_break_says_where_it_did(
         assert "break candidate: step 4, not this step" in drawn(pilot.app)
 
 
+@pytest.mark.pilot
 async def test_your_own_words_make_a_constraint_where_nothing_was_found(
     db: Path, ids: dict[str, str]
 ) -> None:
@@ -182,6 +187,7 @@ async def test_a_run_whose_model_is_not_known_asks_for_one_before_it_asks_it(
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+@pytest.mark.pilot
 async def test_one_letter_runs_a_probe_and_what_it_came_to_is_logged(
     db: Path, ids: dict[str, str], size: tuple[int, int]
 ) -> None:
@@ -355,6 +361,7 @@ async def test_a_break_that_cannot_be_asked_again_says_so_in_the_place_of_its_pr
         assert why in drawn(app)
 
 
+@pytest.mark.pilot
 async def test_no_probe_is_looked_for_where_the_reasons_are_not_seen(
     db: Path, ids: dict[str, str]
 ) -> None:

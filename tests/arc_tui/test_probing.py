@@ -328,6 +328,7 @@ class TestPartly:
     def server(self) -> Partly:
         return Partly(self.TEXT)
 
+    @pytest.mark.slow
     def test_a_failure_that_is_rarer_and_still_there_is_a_partial_effect_and_names_no_cause(
         self, db: Path, api: MessagesApi
     ) -> None:

@@ -221,6 +221,7 @@ def settings(tmp_path: Path, text: str) -> None:
     (folder / "config.toml").write_text(text)
 
 
+@pytest.mark.slow
 def test_a_model_of_the_settings_is_asked_by_its_name(
     tmp_path: Path, openai_api: OpenaiApi, capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -283,6 +284,7 @@ def test_a_mistake_in_the_settings_is_one_sentence(tmp_path: Path, text: str, sa
 # --- the app
 
 
+@pytest.mark.pilot
 async def test_the_app_says_whose_key_lacks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -378,6 +380,7 @@ def test_a_check_up_tries_what_replay_assumes_of_openais_apis(
     assert "openai 3" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_check_up_tries_a_batch_where_a_server_is_said_to_take_them(
     db: Path, tmp_path: Path, openai_api: OpenaiApi, capsys: pytest.CaptureFixture[str]
 ) -> None:

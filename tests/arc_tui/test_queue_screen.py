@@ -79,6 +79,7 @@ def kept(db: Path) -> list[tuple[str, int | None, str, bool]]:
 @pytest.mark.parametrize(
     ("columns", "keys"), [(80, "t tag  - clean  T skip  Q blind"), (120, "- clean run  T skip")]
 )
+@pytest.mark.pilot
 async def test_the_first_line_says_where_and_what_the_keys_do(
     db: Path, columns: int, keys: str
 ) -> None:

@@ -297,6 +297,7 @@ async def test_lanes_are_drawn_over_time_where_times_are_known(db: Path, key: st
         assert screen.lanes.zoom == 0
 
 
+@pytest.mark.pilot
 async def test_without_times_there_is_no_axis_of_time(tmp_path: Path) -> None:
     from msgspec import structs
 
@@ -331,6 +332,7 @@ async def test_a_level_of_json_folds_to_one_line_that_counts_the_others(db: Path
         assert "{ … 2 lines … }" in text(pilot.app), "from a line within, the level around it"
 
 
+@pytest.mark.pilot
 async def test_the_screen_looks_like_this_where_there_is_room(db: Path, key: str) -> None:
     async with opened(db, key, size=(160, 48)) as (pilot, _):
         matches_golden(pilot.app, "trace_160x48")

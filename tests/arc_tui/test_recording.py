@@ -373,6 +373,7 @@ def only(path: Path) -> Trace:
         return read.load(store, row.trace)
 
 
+@pytest.mark.pilot
 async def test_a_command_is_one_run_and_its_exit_code_is_passed_on(
     api: MessagesApi, tmp_path: Path
 ) -> None:
@@ -398,6 +399,7 @@ async def test_a_command_is_one_run_and_its_exit_code_is_passed_on(
         assert not row.live
 
 
+@pytest.mark.pilot
 async def test_every_conversation_is_a_run_where_that_is_wanted(
     api: MessagesApi, tmp_path: Path
 ) -> None:
@@ -406,6 +408,7 @@ async def test_every_conversation_is_a_run_where_that_is_wanted(
     assert sorted(str(each.title) for each in done.traces) == ["another matter", "hello"]
 
 
+@pytest.mark.pilot
 async def test_a_key_in_the_title_is_not_told_either(api: MessagesApi, tmp_path: Path) -> None:
     key = "sk-ant-" + "k9" * 12
     command = agent(f"ask([{{'role': 'user', 'content': 'use {key}'}}])")
@@ -415,6 +418,7 @@ async def test_a_key_in_the_title_is_not_told_either(api: MessagesApi, tmp_path:
     assert key not in told
 
 
+@pytest.mark.pilot
 async def test_both_providers_are_heard(
     api: MessagesApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -187,6 +187,7 @@ def test_importing_the_source_again_completes_what_was_lost(path: Path) -> None:
     assert [now[key][:7] for key in lost] == [whole[key][:7] for key in lost]
 
 
+@pytest.mark.slow
 def test_a_trace_whose_own_row_is_lost_keeps_its_id_and_its_steps(path: Path) -> None:
     before = holdings(path)
     spoil(path, *pages_of(path, "trace"))
@@ -256,6 +257,7 @@ def test_tags_of_a_lost_page_are_named_and_said_again(path: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_an_answer_that_is_lost_is_named_by_its_key(path: Path) -> None:
     before = holdings(path)
     spoil(path, *pages_of(path, "answer")[:1])
@@ -267,6 +269,7 @@ def test_an_answer_that_is_lost_is_named_by_its_key(path: Path) -> None:
     assert all(key[1][:40] in named for key in lost)
 
 
+@pytest.mark.slow
 def test_a_row_that_says_otherwise_than_its_digest_is_lost_and_named(path: Path) -> None:
     with open_ledger(path) as store:
         key = trace_row(store, TAGGED).trace
@@ -294,6 +297,7 @@ def test_bytes_that_are_no_text_are_damage_and_no_crash(path: Path) -> None:
         assert any(place.startswith(wanted) for place in places), (wanted, places)
 
 
+@pytest.mark.slow
 def test_what_is_in_the_log_alone_is_saved_too(path: Path, tmp_path: Path) -> None:
     with open_ledger(path) as store:
         store.db.execute("PRAGMA wal_autocheckpoint = 0")
@@ -306,6 +310,7 @@ def test_what_is_in_the_log_alone_is_saved_too(path: Path, tmp_path: Path) -> No
     assert {row["note"] for row in tags.values()} == {"said last"}
 
 
+@pytest.mark.slow
 def test_an_encrypted_file_is_not_taken_for_a_damaged_one(path: Path, tmp_path: Path) -> None:
     (tmp_path / "noise.db").write_bytes(random.Random(4).randbytes(100_000))
     with pytest.raises(StoreUnusable, match="is encrypted"):

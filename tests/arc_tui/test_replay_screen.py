@@ -248,6 +248,7 @@ async def test_several_texts_edited_make_one_edit(db: Path) -> None:
         assert screen.state.view.differs
 
 
+@pytest.mark.pilot
 async def test_tab_turns_from_the_editor_to_the_result_in_a_narrow_terminal(db: Path) -> None:
     async with opened(db, (80, 24)) as (pilot, screen):
         assert screen.steps not in displayed(screen)
@@ -334,6 +335,7 @@ async def test_what_is_spent_is_counted_while_calls_are_under_way(
             assert "Stopped after 0 of 8 steps. Completed calls are saved." in rows(pilot.app)[0]
 
 
+@pytest.mark.pilot
 async def test_figures_that_move_do_not_lay_the_steps_out_again(
     db: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

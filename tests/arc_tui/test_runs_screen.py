@@ -38,6 +38,7 @@ def db(six_runs: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
+@pytest.mark.pilot
 async def test_the_screen_looks_like_this(db: Path, size: tuple[int, int]) -> None:
     async with opened(db, size) as (pilot, _):
         matches_golden(pilot.app, f"runs_{size[0]}x{size[1]}")
@@ -85,6 +86,7 @@ async def test_the_demo_that_is_offered_is_shown_from_a_database_of_its_own(
         assert len(listed(pilot.app.screen)) == 6
 
 
+@pytest.mark.pilot
 async def test_no_offer_stands_before_files_that_were_named(tmp_path: Path, folder: Path) -> None:
     app = ArcApp(tmp_path / "new.db", imports=(folder / "run.jsonl",))
     async with app.run_test() as pilot:
@@ -135,6 +137,7 @@ async def test_the_filter_takes_a_query_and_says_in_its_line_what_it_cannot_read
         assert screen.table.has_focus
 
 
+@pytest.mark.pilot
 async def test_a_filter_that_cannot_be_read_is_told_where_no_line_is_open(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         screen.arrangement = Arrangement(words="tag:lop")
@@ -143,6 +146,7 @@ async def test_a_filter_that_cannot_be_read_is_told_where_no_line_is_open(db: Pa
         assert "unknown class 'lop'" in text(pilot.app)
 
 
+@pytest.mark.pilot
 async def test_f_shows_failed_runs_only(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         await pilot.press("f")
@@ -151,6 +155,7 @@ async def test_f_shows_failed_runs_only(db: Path) -> None:
         assert "failed only" in rows(pilot.app)[1]
 
 
+@pytest.mark.pilot
 async def test_a_filter_that_matches_nothing_says_how_to_get_out(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         screen.arrangement = Arrangement(words="nowhere")
@@ -158,6 +163,7 @@ async def test_a_filter_that_matches_nothing_says_how_to_get_out(db: Path) -> No
         assert "No runs match 'nowhere'." in text(pilot.app)
 
 
+@pytest.mark.pilot
 async def test_s_sorts_and_the_cursor_stays_on_its_run(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         screen.table.cursor = 3
@@ -196,6 +202,7 @@ async def test_v_shows_other_columns(db: Path) -> None:
         assert "model" not in head
 
 
+@pytest.mark.pilot
 async def test_sorted_by_outcome_the_failed_are_first_and_the_unknown_last(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         await pilot.press("S")
@@ -220,6 +227,7 @@ async def test_an_error_of_the_filter_is_whole_under_it_in_a_small_terminal(db: 
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 24)])
+@pytest.mark.pilot
 async def test_the_failures_hide_in_a_small_terminal_until_they_are_asked_for(
     db: Path, size: tuple[int, int]
 ) -> None:
@@ -240,6 +248,7 @@ async def test_enter_opens_the_run_under_the_cursor(db: Path) -> None:
         assert isinstance(pilot.app.screen, RunsScreen)
 
 
+@pytest.mark.pilot
 async def test_r_reads_what_another_process_wrote(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         with open_ledger(db) as store, store.writing() as connection:

@@ -337,6 +337,7 @@ def test_a_database_that_may_only_be_read_is_said_so(store: Store) -> None:
 
 
 @pytest.mark.skipif(find_spec("sqlcipher3") is None, reason="the extra `crypt` is not installed")
+@pytest.mark.slow
 def test_an_encrypted_database_is_scrubbed_too(path: Path) -> None:
     with open_ledger(path) as store:
         badged(store)

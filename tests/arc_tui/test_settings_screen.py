@@ -154,6 +154,7 @@ async def test_what_the_file_says_then_holds_at_once(six_runs: Path, environment
         assert "tokens" in rows(app)[2]
 
 
+@pytest.mark.pilot
 async def test_a_file_that_cannot_be_used_is_told_and_what_was_set_stays(
     six_runs: Path, environment: Path
 ) -> None:
@@ -210,6 +211,7 @@ async def test_bar_help_and_palette_show_the_keys_that_were_set(six_runs: Path) 
         assert "f7              Sort by outcome" in text(app)
 
 
+@pytest.mark.pilot
 async def test_a_letter_that_was_set_can_still_be_typed(six_runs: Path) -> None:
     app = ArcApp(six_runs, settings=Settings(keymap={"runs.sort": "w"}))
     async with app.run_test(size=(120, 40)) as pilot:

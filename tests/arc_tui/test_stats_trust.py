@@ -79,6 +79,7 @@ def test_held_out_once_is_held_out_for_good(db: Path) -> None:
     assert first["strata"].keys() < second["strata"].keys()
 
 
+@pytest.mark.slow
 def test_where_every_run_is_held_out_it_says_so(db: Path) -> None:
     suite(db)
     held = json.loads(run(db, "--hold-out", "--json").stdout)["strata"]

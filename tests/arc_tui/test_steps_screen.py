@@ -262,6 +262,7 @@ async def test_the_point_of_no_return_of_a_fix_is_asked_for_what_it_needs(db: Pa
         assert "V confirm: 2 runs per arm" in drawn(pilot.app)
 
 
+@pytest.mark.pilot
 async def test_while_it_runs_it_says_how_far_it_is_and_stops(db: Path) -> None:
     halfway = views(db)[7]
     async with opened(db, LONG) as (pilot, screen):
@@ -283,6 +284,7 @@ def views(db: Path) -> list[StepsView]:
         return list(views_of(run_step_bisection, store, request))
 
 
+@pytest.mark.pilot
 async def test_a_run_without_a_fact_says_which_key_names_one(tmp_path: Path) -> None:
     db = tmp_path / "arc.db"
     with open_ledger(db) as store:

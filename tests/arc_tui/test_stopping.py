@@ -113,6 +113,7 @@ async def test_the_list_of_runs_stays_and_can_be_read_again(
             assert "cost ≥ $0.27" in text(pilot.app)
 
 
+@pytest.mark.pilot
 async def test_what_is_answered_in_time_says_nothing(
     six_runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,6 +150,7 @@ async def test_a_click_on_it_stops_too(
         ("x", "arc_tui.features.trace.screen.build_beginning"),
     ],
 )
+@pytest.mark.pilot
 async def test_what_the_app_opens_on_is_drawn_at_once_and_says_that_it_is_loading(
     six_runs: Path, endless: Endless, monkeypatch: pytest.MonkeyPatch, run: str | None, opens: str
 ) -> None:

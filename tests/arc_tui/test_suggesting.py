@@ -69,6 +69,7 @@ def planned(db: Path, query: str) -> Any:
 # --- what it comes to
 
 
+@pytest.mark.slow
 def test_a_class_is_compared_on_one_half_and_looked_at_on_the_other(db: Path) -> None:
     """Conformance: the demo model really reads its prompt."""
     result = demo(db, "loop")
@@ -84,6 +85,7 @@ def test_a_class_is_compared_on_one_half_and_looked_at_on_the_other(db: Path) ->
     assert "  +Never make the same call twice" in said
 
 
+@pytest.mark.slow
 def test_what_is_compared_and_what_is_looked_at_share_no_run_task_or_healthy_step(db: Path) -> None:
     view = as_json(demo(db, "loop", "--json"))
     (best,) = (each for each in view["edits"] if each["looked"])
@@ -103,6 +105,7 @@ def test_edits_are_written_for_runs_of_the_first_half_alone(db: Path) -> None:
     assert plan.compared.healthy.isdisjoint(plan.held_back.healthy)
 
 
+@pytest.mark.slow
 def test_runs_that_cannot_be_replayed_take_no_part_in_the_halves(db: Path, tmp_path: Path) -> None:
     """They are named with the reason; the others are split without them."""
     again = [step(call("get_order", error("not found"), order_id="1039"))] * 4
@@ -122,6 +125,7 @@ def test_runs_that_cannot_be_replayed_take_no_part_in_the_halves(db: Path, tmp_p
     assert len(left["traces"]) == 3
 
 
+@pytest.mark.slow
 def test_the_score_that_decides_counts_as_arc_try_does(db: Path) -> None:
     view = as_json(demo(db, "loop", "--json"))
     with open_ledger(db) as store:
@@ -174,6 +178,7 @@ def tag_as_other(db: Path) -> None:
 # --- nothing is asked twice, and nothing of the user's is written
 
 
+@pytest.mark.slow
 def test_a_second_call_shows_it_again_without_asking(db: Path) -> None:
     first = as_json(demo(db, "loop", "--json"))
     asked = stored(db)
@@ -184,6 +189,7 @@ def test_a_second_call_shows_it_again_without_asking(db: Path) -> None:
     assert stored(db) == 2 * asked
 
 
+@pytest.mark.slow
 def test_no_edit_is_among_the_saved_ones_until_it_is_saved(db: Path, tmp_path: Path) -> None:
     before = sorted(tmp_path.iterdir())
     demo(db, "loop")
@@ -216,6 +222,7 @@ def stored(db: Path) -> int:
 LIVE = ("--model", MODEL, "--live", "--max-calls", "99", "-k", "1", "--healthy-steps", "2")
 
 
+@pytest.mark.slow
 def test_the_estimate_is_what_is_asked_of_all_edits_and_of_the_look(db: Path) -> None:
     estimate = as_json(demo(db, "loop", "--estimate", "--json"))
     assert stored(db) == 0
@@ -239,6 +246,7 @@ def test_without_live_the_edits_are_shown_and_said_to_be_untested(
     assert api.asked == 0
 
 
+@pytest.mark.slow
 def test_a_spent_budget_claims_nothing_and_the_rest_is_asked_later(
     api: MessagesApi, db: Path
 ) -> None:
@@ -291,6 +299,7 @@ def writes(body: Body) -> Body:
 REFLECT = ("--reflect", MODEL, "--proposals", "2", "-k", "4", "--healthy-steps", "0")
 
 
+@pytest.mark.slow
 def test_proposals_are_compared_beside_the_rules_edits_under_one_budget(
     db: Path, api: MessagesApi
 ) -> None:

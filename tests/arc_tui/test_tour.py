@@ -57,6 +57,7 @@ def test_it_has_six_stops_and_every_key_of_it_is_one() -> None:
     assert places == {RunsScreen.HELP, TraceScreen.HELP, ReplayScreen.HELP}
 
 
+@pytest.mark.pilot
 async def test_the_line_stands_above_the_keys(db: Path) -> None:
     async with touring(db, (120, 40)) as pilot:
         await looks_like(pilot, "tour_runs")
@@ -170,6 +171,7 @@ async def test_inside_it_escape_goes_back_and_ends_nothing(db: Path) -> None:
         assert (await press(pilot, "enter")).startswith("tour 4/6  e edits")
 
 
+@pytest.mark.pilot
 async def test_it_shows_the_keys_that_were_set(db: Path) -> None:
     async with touring(db, using=Settings(keymap={"runs.failed": "f7"})) as pilot:
         assert said(pilot).startswith("tour 1/6  f7 shows")

@@ -53,6 +53,7 @@ def key(db: Path) -> str:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+@pytest.mark.pilot
 async def test_the_screen_looks_like_this(db: Path, key: str, size: tuple[int, int]) -> None:
     async with opened(db, key, size) as (pilot, _):
         matches_golden(pilot.app, f"trace_{size[0]}x{size[1]}")
@@ -67,6 +68,7 @@ async def test_the_pages_of_a_step_look_like_this(db: Path, key: str) -> None:
             await looks_like(pilot, f"trace_{name}", (*SIZES, WIDE))
 
 
+@pytest.mark.pilot
 async def test_a_failed_run_opens_at_its_first_candidate_with_the_reasons_in_front(
     db: Path, key: str
 ) -> None:
@@ -101,6 +103,7 @@ async def test_candidates_are_walked_from_the_likeliest_on_whatever_became_of_th
         assert screen.step == 9
 
 
+@pytest.mark.pilot
 async def test_a_run_that_passed_opens_at_its_start(db: Path) -> None:
     key = sample.put(
         db, sample.header("26", "0", sample.PASSED), sample.failed_run().spans, sample.HEALTHY
@@ -329,6 +332,7 @@ async def test_the_view_menu_shows_the_scores_of_each_source_and_says_whose(
         assert "score by human, else rule" in text(pilot.app)
 
 
+@pytest.mark.pilot
 async def test_what_a_step_rests_on_joins_its_reasons(db: Path, key: str) -> None:
     async with opened(db, key) as (pilot, screen):
         screen.spans.go_to(5)
@@ -352,12 +356,14 @@ async def test_m_asks_where_the_money_went(db: Path, key: str) -> None:
     assert {each.trace for each in asked} == {key}
 
 
+@pytest.mark.pilot
 async def test_p_on_a_step_without_calls_says_so(db: Path, key: str) -> None:
     async with opened(db, key) as (pilot, _):
         await press(pilot, "p")
         assert "Step 3 has no call with values." in text(pilot.app)
 
 
+@pytest.mark.pilot
 async def test_y_copies_the_step_as_markdown(db: Path, key: str) -> None:
     async with opened(db, key) as (pilot, screen):
         screen.spans.go_to(2)
@@ -385,6 +391,7 @@ async def test_e_and_r_ask_for_a_replay_of_the_step_under_the_cursor(
     assert {(each.trace, each.step, each.edit) for each in asked} == {(key, 3, edit)}
 
 
+@pytest.mark.pilot
 async def test_what_there_is_nothing_to_do_with_is_not_offered(db: Path) -> None:
     key = sample.put(
         db, sample.header("1", "0", sample.PASSED), trace(["Done."]).spans, sample.HEALTHY

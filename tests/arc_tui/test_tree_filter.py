@@ -195,6 +195,7 @@ def test_what_is_copied_holds_nothing_that_is_obeyed_and_all_that_is_shown(text:
 
 
 @given(JSONS)
+@pytest.mark.slow
 def test_every_level_ends_where_json_ends_it(value_: Any) -> None:
     text = msgspec.json.format(msgspec.json.encode(value_), indent=2).decode()
     at = 0

@@ -106,6 +106,7 @@ async def test_a_tried_edit_looks_like_this(db: Path, size: tuple[int, int]) -> 
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+@pytest.mark.pilot
 async def test_before_anything_is_asked_it_looks_like_this(db: Path, size: tuple[int, int]) -> None:
     async with opened(db, size=size) as (pilot, _):
         matches_golden(pilot.app, f"trying_ready_{size[0]}x{size[1]}")
@@ -139,6 +140,7 @@ def kept_at(db: Path, ran_ns: int) -> None:
         answers.keep(store, name, structs.replace(kept, ran_ns=ran_ns))
 
 
+@pytest.mark.pilot
 async def test_without_an_edit_r_asks_for_one_which_may_be_a_file(db: Path) -> None:
     async with opened(db, edit=None) as (pilot, screen):
         assert "No edit yet. o choose an edit" in drawn(pilot.app)
@@ -177,6 +179,7 @@ async def test_an_edit_that_reaches_no_run_is_told_and_another_may_be_chosen(
         assert at(screen) == "idle"
 
 
+@pytest.mark.pilot
 async def test_the_newest_prompt_is_edited_in_the_editor_of_the_person(
     db: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,6 +249,7 @@ def views(db: Path) -> list[EditTestView]:
         return list(views_of(run_edit_test, store, request))
 
 
+@pytest.mark.pilot
 async def test_e_on_a_bar_of_the_failures_tries_an_edit_on_its_runs(db: Path) -> None:
     app = Opener(db)
     async with app.run_test(size=(120, 40)) as pilot:
@@ -258,6 +262,7 @@ async def test_e_on_a_bar_of_the_failures_tries_an_edit_on_its_runs(db: Path) ->
         assert rows(app)[0] == " test an edit on hallucinated state"
 
 
+@pytest.mark.pilot
 async def test_escape_goes_back_once_nothing_runs(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         await press(pilot, "escape")

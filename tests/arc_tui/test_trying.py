@@ -311,6 +311,7 @@ def test_the_same_again_asks_nothing_and_says_the_same(db: Path) -> None:
 
 
 @pytest.mark.parametrize("answers", [1, 7, 38])
+@pytest.mark.slow
 def test_interrupted_after_some_answers_it_asks_only_the_rest(
     db: Path, monkeypatch: pytest.MonkeyPatch, answers: int
 ) -> None:
@@ -391,6 +392,7 @@ def test_a_try_that_was_cut_short_is_not_kept_as_a_result(db: Path) -> None:
 LIVE = ("--model", MODEL, "--live", "--max-calls", "99", "-k", "2", "--healthy-steps", "3")
 
 
+@pytest.mark.slow
 def test_the_estimate_comes_before_the_first_live_call_and_is_what_is_asked(
     api: MessagesApi, db: Path
 ) -> None:
@@ -410,6 +412,7 @@ def test_without_live_or_a_limit_nothing_is_asked(api: MessagesApi, db: Path) ->
     assert api.asked == 0
 
 
+@pytest.mark.slow
 def test_a_spent_budget_keeps_what_was_paid_for_and_the_rest_is_asked_later(
     api: MessagesApi, db: Path
 ) -> None:

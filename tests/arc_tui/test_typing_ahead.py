@@ -171,6 +171,7 @@ async def test_what_is_found_is_gone_to_before_the_key_behind_it(db: Path) -> No
         assert [tag.step for tag in human_tags(store)] == [there]
 
 
+@pytest.mark.pilot
 async def test_what_is_typed_behind_slash_arrives_whole_and_its_list_is_waited_for(
     db: Path,
 ) -> None:
@@ -182,6 +183,7 @@ async def test_what_is_typed_behind_slash_arrives_whole_and_its_list_is_waited_f
         assert pilot.app.screen.view.run.task == "4"
 
 
+@pytest.mark.pilot
 async def test_what_is_pasted_behind_slash_arrives_in_the_line(db: Path) -> None:
     async with opened(db) as pilot:
         await settle(pilot)
@@ -230,6 +232,7 @@ async def test_a_run_that_a_person_opens_is_not_hidden_by_one_that_was_imported(
         assert isinstance(pilot.app.screen, TraceScreen), "it is left again"
 
 
+@pytest.mark.pilot
 async def test_what_was_typed_for_a_file_that_cannot_be_read_tags_no_other_run(
     db: Path, tmp_path: Path, slow_list: Slow
 ) -> None:
@@ -245,6 +248,7 @@ async def test_what_was_typed_for_a_file_that_cannot_be_read_tags_no_other_run(
     assert not tagged(db)
 
 
+@pytest.mark.pilot
 async def test_of_many_runs_the_list_is_waited_for(tmp_path: Path) -> None:
     async with opened(tmp_path / "new.db", [tau_file(tmp_path / "runs.json", 1, 2, 3)]) as pilot:
         burst(app_of(pilot), "j", "enter")
@@ -271,6 +275,7 @@ async def test_a_list_that_is_shown_is_walked_while_a_run_is_imported(db: Path) 
 
 
 @pytest.mark.parametrize("back", ["escape", "q"])
+@pytest.mark.pilot
 async def test_going_back_acts_at_once_and_forgets_what_was_typed(
     db: Path, slow_trace: Slow, back: str
 ) -> None:
@@ -289,6 +294,7 @@ async def test_going_back_acts_at_once_and_forgets_what_was_typed(
 
 
 @pytest.mark.parametrize("before", [(), ("t", "h")], ids=["alone", "behind others"])
+@pytest.mark.pilot
 async def test_leaving_waits_for_nothing(
     db: Path, slow_trace: Slow, before: tuple[str, ...]
 ) -> None:
@@ -305,6 +311,7 @@ async def test_leaving_waits_for_nothing(
     assert not tagged(db)
 
 
+@pytest.mark.pilot
 async def test_what_was_typed_for_a_run_that_is_gone_does_nothing_else(
     db: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -323,6 +330,7 @@ async def test_what_was_typed_for_a_run_that_is_gone_does_nothing_else(
         assert isinstance(pilot.app.screen, HelpScreen), "keys act again"
 
 
+@pytest.mark.pilot
 async def test_a_bug_ends_the_app_with_keys_waiting(
     db: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -341,6 +349,7 @@ async def test_a_bug_ends_the_app_with_keys_waiting(
         await typed()
 
 
+@pytest.mark.pilot
 async def test_a_screen_that_is_never_told_anything_lets_keys_through_in_the_end(
     db: Path, slow_trace: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -383,6 +392,7 @@ class Asking(ArcScreen):
         await self.app.push_screen(AskBox("shown"), self.said.append)
 
 
+@pytest.mark.pilot
 async def test_what_is_typed_for_questions_of_a_worker_is_their_answer(db: Path) -> None:
     screen = Asking(db)
     async with opening.opened(screen) as pilot:
@@ -392,6 +402,7 @@ async def test_what_is_typed_for_questions_of_a_worker_is_their_answer(db: Path)
         assert screen.said == ["hello", "you"]
 
 
+@pytest.mark.pilot
 async def test_a_handler_may_wait_for_the_app(db: Path) -> None:
     screen = Asking(db)
     async with opening.opened(screen) as pilot:
@@ -400,6 +411,7 @@ async def test_a_handler_may_wait_for_the_app(db: Path) -> None:
         assert screen.said == ["hello", None, "x"]
 
 
+@pytest.mark.pilot
 async def test_a_key_that_is_held_down_passes_at_once(db: Path) -> None:
     async with opened(db) as pilot:
         await settle(pilot)

@@ -254,6 +254,7 @@ def test_the_estimate_asks_nothing_and_counts_who_is_asked(
     assert api.asked == 0
 
 
+@pytest.mark.slow
 def test_a_spent_budget_keeps_what_was_answered(api: MessagesApi, db: Path) -> None:
     with pytest.raises(ModelRefused, match="limit of 4 calls"):
         run(db, "--model", MODEL, "--judge", "judge-x", "--live", "--max-calls", "4")

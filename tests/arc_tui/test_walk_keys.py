@@ -44,6 +44,7 @@ LAST_ON, LAST_OFF = b"\x1b[?2004h", b"\x1b[?1004l"
 left: to say no more whether it has the focus."""
 
 
+@pytest.mark.pilot
 async def test_a_page_down_and_up_go_to_the_ends_of_a_short_list(demo: Path) -> None:
     async with at(demo, (), LARGE) as pilot:
         screen = pilot.app.screen

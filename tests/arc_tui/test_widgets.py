@@ -264,6 +264,7 @@ class ManyApp(Bare):
         yield Many()
 
 
+@pytest.mark.pilot
 async def test_a_long_list_draws_only_what_is_seen() -> None:
     app = ManyApp()
     async with app.run_test(size=(40, 10)) as pilot:
@@ -311,6 +312,7 @@ async def test_the_cursor_stays_within_the_rows() -> None:
         assert many.cursor == 99_999
 
 
+@pytest.mark.pilot
 async def test_a_click_moves_the_cursor() -> None:
     app = ManyApp()
     async with app.run_test(size=(40, 10)) as pilot:

@@ -122,6 +122,7 @@ def test_what_no_arc_made_is_not_run(way: str, sound: Path, tmp_path: Path) -> N
         ),
     ],
 )
+@pytest.mark.slow
 def test_every_command_ends_with_a_sentence(
     command: tuple[str, ...], sound: Path, tmp_path: Path
 ) -> None:

@@ -157,6 +157,7 @@ def test_what_is_too_long_is_cut_into_pieces_that_cover_it_in_order(
     assert at <= (len(mine), len(other))
 
 
+@pytest.mark.slow
 def test_a_long_run_is_cut_where_both_did_what_neither_did_twice() -> None:
     common = distinct(2000)
     mine = [each for action in common for each in (action, says("And on."))]
@@ -165,6 +166,7 @@ def test_a_long_run_is_cut_where_both_did_what_neither_did_twice() -> None:
     assert sum(row.standing == "together" for row in found) == len(common)
 
 
+@pytest.mark.slow
 def test_long_runs_that_never_did_the_same_are_laid_beside_each_other_all_the_same() -> None:
     found = beside(distinct(1500), [calls("write", path=str(place)) for place in range(1200)])
     assert len(found) >= 1500

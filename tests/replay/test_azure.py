@@ -47,6 +47,7 @@ def live(model: str, store: Store) -> Cached:
 
 
 @BOTH
+@pytest.mark.slow
 def test_a_run_is_replayed_on_a_deployment(api: OpenaiApi, model: str) -> None:
     with Store.open(":memory:") as store:
         trace = recorded_run(store)

@@ -540,6 +540,7 @@ def test_another_engine_says_so(engine: dict[str, Any], said: str, file: Path) -
 # --- hostile
 
 
+@pytest.mark.slow
 def test_a_member_that_inflates_beyond_what_it_may_have_is_not_read_to_its_end(file: Path) -> None:
     found = members(file)
     file.write_bytes(contents.packed({**found, contents.TRACE: bytes(50_000_000)}))

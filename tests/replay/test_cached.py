@@ -148,6 +148,7 @@ def test_a_marker_for_the_providers_cache_is_sent_and_in_no_key(
     assert api.asked == 1
 
 
+@pytest.mark.slow
 def test_what_an_answer_cost_is_kept_beside_it(api: MessagesApi, store: Store) -> None:
     name = "claude-sonnet-4-5"
     wanted = ask("a", 3, model=name)

@@ -164,6 +164,7 @@ def test_what_nobody_waits_for_ends_before_its_bound(
 
 
 @pytest.mark.parametrize("rows", [False, True])
+@pytest.mark.slow
 def test_ctrl_c_in_a_long_statement_is_ctrl_c(
     rows: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

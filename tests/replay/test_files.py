@@ -233,6 +233,7 @@ def test_what_a_killed_process_left_is_gone_with_the_next_start(
     assert [each.name for each in beside.iterdir()] == ["arc.db"]
 
 
+@pytest.mark.slow
 def test_doctor_finds_parts_that_no_process_has_a_note_of(tmp_path: Path) -> None:
     part = tmp_path / "arc.db.0123abcd.part"
     part.write_bytes(b"x")
@@ -243,6 +244,7 @@ def test_doctor_finds_parts_that_no_process_has_a_note_of(tmp_path: Path) -> Non
     assert not part.exists()
 
 
+@pytest.mark.slow
 def test_what_a_living_process_has_is_left_to_it(tmp_path: Path) -> None:
     with files.private_folder() as folder, files.temporary_for(tmp_path / "arc.db") as part:
         files.new(folder / "copy").write_bytes(b"mine")

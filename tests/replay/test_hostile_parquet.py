@@ -137,6 +137,7 @@ def made(path: Path, select: str) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_rows_without_end_in_few_bytes_are_a_sentence(tmp_path: Path) -> None:
     path = made(
         tmp_path / "x.parquet",

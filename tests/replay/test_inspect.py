@@ -731,6 +731,7 @@ def real_logs() -> list[Path]:
 
 
 @needs_shared
+@pytest.mark.slow
 def test_real_logs_hold_as_many_events_as_expected() -> None:
     expected = json.loads((DATA / "expected.json").read_bytes())
     rows = {name: row for name, row in expected.items() if row["format"] == "inspect .eval"}

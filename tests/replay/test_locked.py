@@ -496,6 +496,7 @@ def test_offline_without_sockets_or_sdk_every_process_prints_the_same_digest(
         assert done.stdout.splitlines() == [digest, ""], done.stderr
 
 
+@pytest.mark.slow
 def test_a_killed_replay_resumes_and_asks_only_what_is_missing(tmp_path: Path) -> None:
     path = tmp_path / "arc.db"
     with Store.open(path) as store:

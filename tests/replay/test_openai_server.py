@@ -278,6 +278,7 @@ def test_an_error_has_its_status_and_code(api: OpenaiApi, sdk: OpenAI, name: str
 
 
 @pytest.mark.parametrize("name", ["busy for milliseconds", "server error", "overloaded", "reset"])
+@pytest.mark.slow
 def test_the_sdk_itself_tries_again(api: OpenaiApi, name: str) -> None:
     api.fault(FAULTS[name])
     with client(api, max_retries=1) as sdk:
@@ -294,6 +295,7 @@ def test_no_quota_and_a_wish_not_to_try_again_are_told(api: OpenaiApi) -> None:
 
 
 @pytest.mark.parametrize("name", ["truncated", "reset", "slow"])
+@pytest.mark.slow
 def test_an_answer_that_does_not_arrive(api: OpenaiApi, name: str) -> None:
     import openai
 

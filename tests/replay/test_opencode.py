@@ -417,6 +417,7 @@ def test_a_session_with_anything_anywhere_is_kept_or_refused_with_a_sentence(
 
 @given(data=mutated([json.dumps(TALK[1]["info"]), 7, None, "x"]))
 @SOME
+@pytest.mark.slow
 def test_any_value_in_a_row_is_kept_or_refused_with_a_sentence(data: Any, tmp_path: Path) -> None:
     path = tmp_path / "x.db"
     path.unlink(missing_ok=True)

@@ -206,6 +206,7 @@ def test_a_card_is_found_from_the_start_on_and_not_within_a_longer_number(
 
 
 @pytest.mark.parametrize("depth", [1, 90, 400, 20_000])
+@pytest.mark.slow
 def test_secrets_are_found_at_any_depth_and_what_holds_none_is_the_same_object(depth: int) -> None:
     value: Any = {"password": "hunter22", "said": "fine"}
     plain: Any = {"said": "fine"}

@@ -141,6 +141,7 @@ def test_every_trace_has_its_own_spans_however_they_lie(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "attributes", ["{broken", "[1, 2]", "null", '"x"', 7, b"\xff\x00", '{"llm": [[[]]]}']
 )
+@pytest.mark.slow
 def test_attributes_of_no_known_form_leave_a_span_without_them(
     attributes: Any, tmp_path: Path
 ) -> None:

@@ -330,6 +330,7 @@ def test_two_that_open_a_new_database_at_once_both_get_it(tmp_path: Path) -> Non
     assert counts == [0] * 16
 
 
+@pytest.mark.slow
 def test_three_threads_open_a_new_database_at_once_again_and_again(tmp_path: Path) -> None:
     """One of eight times SQLite tells one of them at once that the file is locked."""
     with ThreadPoolExecutor(3) as pool:

@@ -312,6 +312,7 @@ def test_a_document_without_steps_is_refused_with_a_sentence(whole: Any, tmp_pat
         list(load(Source(path), Tally(), format=swe_agent))
 
 
+@pytest.mark.slow
 def test_what_cannot_be_used_is_named_and_the_rest_is_read(tmp_path: Path) -> None:
     batch, tally = read(tmp_path, trajectory=[*STEPS, 7], history=[*HISTORY, "x"], mood=1)
     assert len(models(batch)) == 3

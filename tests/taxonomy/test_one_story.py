@@ -279,11 +279,13 @@ RUNS: dict[str, Sequence[Part]] = {
 
 @pytest.mark.parametrize("outcome", ["failed", "unknown", "passed"])
 @pytest.mark.parametrize("name", RUNS)
+@pytest.mark.slow
 def test_one_story_is_told_of_each_kind(name: str, outcome: Ending) -> None:
     assert told(trace(RUNS[name], task="Pay it.", outcome=outcome)) == []
 
 
 @pytest.mark.parametrize("name", [*RUNS][:6])
+@pytest.mark.slow
 def test_a_loop_is_one_to_class_rubric_and_costs(name: str) -> None:
     run = trace(RUNS[name], outcome="failed")
     (found,) = [each for each in diagnose(run).findings if each.rule == loop.NAME]

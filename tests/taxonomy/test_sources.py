@@ -178,6 +178,7 @@ class TestFit:
         assert led[FIRST_ERROR] > GUESSES[FIRST_ERROR]
         assert misled[FIRST_ERROR] == 0.0
 
+    @pytest.mark.slow
     def test_a_band_reaches_over_the_sources_and_leaves_group_chats_out(self) -> None:
         sources = self.sources(lambda each: each % 6)
         bands = [band for _, band in model_of(sources).bands if band]
