@@ -12,7 +12,7 @@ from functools import cache
 from getpass import getpass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import click
 import msgspec
@@ -227,6 +227,25 @@ ROWS = 50
 
 encryption.ask_with(ask_for_key)  # whoever runs a command may be asked for the key of its database
 mask_with(read_redaction)
+
+
+def schedule_option(command: Fn) -> Fn:
+    """`--schedule`: how calls follow each other."""
+    from replay.locked.row import Schedule  # only who asks a model loads what asks it
+
+    return click.option(
+        "--schedule",
+        type=click.Choice(get_args(Schedule)),
+        default="cheap",
+        help="In sequence for the prompt cache, in parallel, or as a batch.",
+    )(command)
+
+
+def resample_option(command: Fn) -> Fn:
+    """`--no-cache`, as `resample`."""
+    return click.option("--no-cache", "resample", is_flag=True, help="Ignore cached responses.")(
+        command
+    )
 
 
 def estimate_option(command: Fn) -> Fn:

@@ -133,7 +133,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "replay": "arc_tui.joint_commands:replay",
         "bisect": "arc_tui.commands:BISECT",
         "try": "arc_tui.features.edit_test.command:try_",
-        "suggest": "arc_tui.features.suggest.command:suggest",
+        "suggest": "arc_tui.features.edit_test.suggest.command:suggest",
         "experiment": "arc_tui.commands:EXPERIMENT",
         "edit": "arc_tui.commands:EDIT",
         "bundle": "arc_tui.commands:BUNDLE",

@@ -241,7 +241,7 @@ class Navigation(App[None]):
             self.on_open_suggestions(OpenSuggestions(named, (self.screen.trace,)))
 
     def on_open_suggestions(self, event: OpenSuggestions) -> None:
-        from arc_tui.features.suggest.screen import SuggestScreen
+        from arc_tui.features.edit_test.suggest.screen import SuggestScreen
 
         self.push_screen(SuggestScreen(self.path, event.label, event.traces))
 

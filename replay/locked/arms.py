@@ -1,60 +1,19 @@
-"""Several edits of one run beside one control: each is a replay of its own, asked together.
+"""What may be said of several edits of one run beside one control?
 
-Control's requests are the same in all of them, so each of its samples is asked once. What differs
-from a replay of one edit is how much may be said: Holm's correction is over all steps of all arms.
+Each is a replay of its own (`run.replay_arms`). What differs from a replay of one edit is how much
+may be said: Holm's correction is over all steps of all arms.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 
 from msgspec import structs
 
-from replay.compare.rules import PLAIN, Rules
-from replay.edit.changes import Edit
-from replay.locked.row import AUTO, Models, Sampling
-from replay.locked.run import Lane, replay_all
 from replay.locked.tally import Held, StepResult, break_test, step_test
 from replay.locked.verdict import Verdict, summary
-from replay.plan import naming_arm
-from replay.predicate import Detector
 from replay.statistics import holm
-from replay.trace import Trace
-
-
-def replay_arms(
-    trace: Trace,
-    arms: Sequence[tuple[Edit | None, Models]],
-    *,
-    sampling: Sampling = AUTO,
-    steps: Collection[int] | None = None,
-    rules: Rules = PLAIN,
-    detector: Detector | None = None,
-) -> Generator[tuple[int, StepResult]]:
-    """Ask the steps of a trace again under each edit; yields the place of an arm, and a step of it
-    as `locked.replay` does. Raises as that does, naming the arm too where there are several."""
-    lanes = []
-    for edit, models in arms:
-        name = edit.name if edit is not None and len(arms) > 1 else ""
-        with naming_arm(edit, len(arms)):
-            lane = Lane(
-                trace,
-                edit,
-                models,
-                sampling=sampling,
-                steps=steps,
-                rules=rules,
-                detector=detector,
-                name=name and f"arm {name}",
-            )
-        lanes.append(lane)
-    tests = sum(lane.tests for lane in lanes)
-    for lane in lanes:
-        lane.tests, lane.breaks = tests, len(lanes)
-    places = {lane: place for place, lane in enumerate(lanes)}
-    for lane, result in replay_all(lanes, batch=sampling.schedule == "batch"):
-        yield places[lane], result
 
 
 def beside_one_control(arms: Sequence[Collection[StepResult]]) -> list[list[StepResult]]:

@@ -26,7 +26,7 @@ from replay.errors import ModelRefused, OfflineMiss
 from replay.locked.row import AUTO, Missing, Models, Row, Sampling
 from replay.locked.tally import Reply, StepResult
 from replay.models.cached import Outcome
-from replay.plan import plans
+from replay.plan import naming_arm, plans
 from replay.predicate import Detector
 from replay.trace import Level, Trace
 
@@ -162,18 +162,46 @@ def replay(
     Raises BadEdit naming the step where the edit does not apply, OfflineMiss naming it where an
     answer is not stored and none may be asked for.
     """
-    lane = Lane(
-        trace,
-        edit,
-        models,
-        sampling=sampling,
-        steps=steps,
-        rules=rules,
-        detector=detector,
-        name="",
+    going = replay_arms(
+        trace, [(edit, models)], sampling=sampling, steps=steps, rules=rules, detector=detector
     )
-    for _, result in replay_all([lane], batch=sampling.schedule == "batch"):
+    for _, result in going:
         yield result
+
+
+def replay_arms(
+    trace: Trace,
+    arms: Sequence[tuple[Edit | None, Models]],
+    *,
+    sampling: Sampling = AUTO,
+    steps: Collection[int] | None = None,
+    rules: Rules = PLAIN,
+    detector: Detector | None = None,
+) -> Generator[tuple[int, StepResult]]:
+    """Ask the steps of a trace again under each edit; yields the place of an arm, and a step of it
+    as `replay` does. Control's requests are the same in all, so each of its samples is asked once.
+    Raises as `replay` does, naming the arm too where there are several."""
+    lanes = []
+    for edit, models in arms:
+        name = edit.name if edit is not None and len(arms) > 1 else ""
+        with naming_arm(edit, len(arms)):
+            lane = Lane(
+                trace,
+                edit,
+                models,
+                sampling=sampling,
+                steps=steps,
+                rules=rules,
+                detector=detector,
+                name=name and f"arm {name}",
+            )
+        lanes.append(lane)
+    tests = sum(lane.tests for lane in lanes)
+    for lane in lanes:
+        lane.tests, lane.breaks = tests, len(lanes)
+    places = {lane: place for place, lane in enumerate(lanes)}
+    for lane, result in replay_all(lanes, batch=sampling.schedule == "batch"):
+        yield places[lane], result
 
 
 def run_again(

@@ -9,8 +9,8 @@ How suggestions are made and tested, and which room does what:
 2. `reflection` has a model propose others (`gepa`), by locked replay of the breaks.
 3. `trial` splits the failing runs and the healthy ones by task into a half on which edits are
    compared and a half that is looked at once, and reads the counts: Fisher and Holm.
-4. `arc_tui/features/suggest` asks: it runs the edit test of `arc try` on each half, prints,
-   shows, and keeps what came of it. Nothing here asks a model, but for `reflection`.
+4. `arc_tui/features/edit_test/suggest` asks: it runs the edit test of `arc try` on each half,
+   prints, shows, and keeps what came of it. Nothing here asks a model, but for `reflection`.
 """
 
 from __future__ import annotations

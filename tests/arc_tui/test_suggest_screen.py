@@ -12,8 +12,8 @@ from msgspec import structs
 from textual.pilot import Pilot
 
 from arc_tui.app import ArcApp
+from arc_tui.features.edit_test.suggest.screen import SuggestScreen
 from arc_tui.features.replay.screen import ReplayScreen
-from arc_tui.features.suggest.screen import SuggestScreen
 from arc_tui.settings import Settings
 from replay.store.edits import listed
 from taxonomy.classes import FailureClass

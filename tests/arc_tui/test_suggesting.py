@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,9 @@ from click.testing import CliRunner, Result
 from arc_tui import importing
 from arc_tui.experiments.models import ModelPool
 from arc_tui.features.edit_test.command import try_
-from arc_tui.features.suggest.command import suggest
-from arc_tui.features.suggest.run import estimate_cost, plan_suggestions
-from arc_tui.features.suggest.view import SuggestRequest, SuggestView, score_of
+from arc_tui.features.edit_test.suggest.command import suggest
+from arc_tui.features.edit_test.suggest.run import estimate_cost, plan_suggestions
+from arc_tui.features.edit_test.suggest.view import SuggestRequest, SuggestView, score_of
 from replay.errors import ArcError, BadEdit, ModelRefused, NotFound, OfflineMiss
 from replay.formats import arc
 from replay.store.edits import find, listed
@@ -46,18 +45,11 @@ def db(shared: Path, tmp_path: Path) -> Path:
 
 
 def run(db: Path, *arguments: str) -> Result:
-    result = CliRunner().invoke(suggest, ["--db", str(db), *arguments], standalone_mode=False)
-    if result.exception is not None:
-        raise result.exception
-    return result
+    return try_case.invoke(suggest, db, *arguments)
 
 
 def demo(db: Path, *arguments: str) -> Result:
     return run(db, *arguments, "--model", "demo")
-
-
-def as_json(result: Result) -> Any:
-    return json.loads(result.stdout)
 
 
 def planned(db: Path, query: str) -> Any:
@@ -87,7 +79,7 @@ def test_a_class_is_compared_on_one_half_and_looked_at_on_the_other(db: Path) ->
 
 @pytest.mark.slow
 def test_what_is_compared_and_what_is_looked_at_share_no_run_task_or_healthy_step(db: Path) -> None:
-    view = as_json(demo(db, "loop", "--json"))
+    view = try_case.as_json(demo(db, "loop", "--json"))
     (best,) = (each for each in view["edits"] if each["looked"])
     tests = best["compared"], best["looked"]
     for rows in ("runs", "steps"):
@@ -118,7 +110,7 @@ def test_runs_that_cannot_be_replayed_take_no_part_in_the_halves(db: Path, tmp_p
     with open_ledger(db) as store:
         for _ in importing.import_paths(store, sorted(tmp_path.glob("*.jsonl"))):
             pass
-    view = as_json(demo(db, "loop", "--json"))
+    view = try_case.as_json(demo(db, "loop", "--json"))
     assert (view["compared"], view["held_back"], view["runs"]) == (2, 2, 4)
     (left,) = view["not_applicable"]
     assert left["why"].startswith("tools were called, but tool definitions not recorded")
@@ -127,7 +119,7 @@ def test_runs_that_cannot_be_replayed_take_no_part_in_the_halves(db: Path, tmp_p
 
 @pytest.mark.slow
 def test_the_score_that_decides_counts_as_arc_try_does(db: Path) -> None:
-    view = as_json(demo(db, "loop", "--json"))
+    view = try_case.as_json(demo(db, "loop", "--json"))
     with open_ledger(db) as store:
         request = SuggestRequest(query='class:"loop"', model="demo")
         before = estimate_cost(store, request).before
@@ -180,9 +172,9 @@ def tag_as_other(db: Path) -> None:
 
 @pytest.mark.slow
 def test_a_second_call_shows_it_again_without_asking(db: Path) -> None:
-    first = as_json(demo(db, "loop", "--json"))
+    first = try_case.as_json(demo(db, "loop", "--json"))
     asked = stored(db)
-    again = as_json(demo(db, "loop", "--json"))
+    again = try_case.as_json(demo(db, "loop", "--json"))
     assert again == first
     assert stored(db) == asked
     assert "--no-cache asks again" not in demo(db, "loop", "--no-cache").stdout
@@ -224,9 +216,9 @@ LIVE = ("--model", MODEL, "--live", "--max-calls", "99", "-k", "1", "--healthy-s
 
 @pytest.mark.slow
 def test_the_estimate_is_what_is_asked_of_all_edits_and_of_the_look(db: Path) -> None:
-    estimate = as_json(demo(db, "loop", "--estimate", "--json"))
+    estimate = try_case.as_json(demo(db, "loop", "--estimate", "--json"))
     assert stored(db) == 0
-    view = as_json(demo(db, "loop", "--json"))
+    view = try_case.as_json(demo(db, "loop", "--json"))
     looked = next(each["looked"] for each in view["edits"] if each["looked"])
     assert looked["done"] == looked["total"]
     assert view["spent"]["calls"] == estimate["calls"] == stored(db)
@@ -258,7 +250,7 @@ def test_a_spent_budget_claims_nothing_and_the_rest_is_asked_later(
     assert "stopped: limit of 3 calls" in result.stdout
     assert "✓ fix" not in result.stdout
     assert api.asked == 3
-    view = as_json(run(db, "loop", *LIVE, "--json"))
+    view = try_case.as_json(run(db, "loop", *LIVE, "--json"))
     assert view["ended"] is None
     assert api.asked == 3 + view["spent"]["calls"]
 
@@ -306,12 +298,12 @@ def test_proposals_are_compared_beside_the_rules_edits_under_one_budget(
     api.policy = writes
     with pytest.raises(ModelRefused, match="--live needs a limit"):
         demo(db, "loop", *REFLECT, "--live")
-    estimate = as_json(demo(db, "loop", *REFLECT, "--estimate", "--json"))
-    view = as_json(demo(db, "loop", *REFLECT, "--live", "--max-calls", "2", "--json"))
+    estimate = try_case.as_json(demo(db, "loop", *REFLECT, "--estimate", "--json"))
+    view = try_case.as_json(demo(db, "loop", *REFLECT, "--live", "--max-calls", "2", "--json"))
     assert (api.asked, view["proposed"]) == (2, 2)
     assert view["spent"]["calls"] <= estimate["calls"]
     assert [each["by"] for each in view["edits"]][:2] == ["by rule"] * 2
-    again = as_json(demo(db, "loop", *REFLECT, "--json"))
+    again = try_case.as_json(demo(db, "loop", *REFLECT, "--json"))
     assert again == view
     assert api.asked == 2
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections import Counter
 from contextlib import closing
@@ -69,19 +68,11 @@ def db(shared: Path, tmp_path: Path) -> Path:
 
 
 def run(db: Path, *arguments: str) -> Result:
-    """The command; what it raises is raised here."""
-    result = CliRunner().invoke(try_, ["--db", str(db), *arguments], standalone_mode=False)
-    if result.exception is not None:
-        raise result.exception
-    return result
+    return try_case.invoke(try_, db, *arguments)
 
 
 def demo(db: Path, *arguments: str) -> Result:
     return run(db, *arguments, "--model", "demo")
-
-
-def as_json(result: Result) -> Any:
-    return json.loads(result.stdout)
 
 
 def traces(db: Path) -> dict[str, str]:
@@ -113,7 +104,7 @@ def test_the_older_prompt_fixes_the_class_that_the_newer_one_planted(db: Path) -
 
 @pytest.mark.slow
 def test_json_holds_every_row_and_rates_as_everywhere(db: Path) -> None:
-    view = as_json(demo(db, str(V4), "--on", MADE_UP, "--json"))
+    view = try_case.as_json(demo(db, str(V4), "--on", MADE_UP, "--json"))
     assert [(row["run"], row["step"], row["ruling"]) for row in view["runs"]] == [
         (f"many-wishes · {trial}", 4, "fixed") for trial in range(3)
     ]
@@ -134,7 +125,7 @@ def test_json_holds_every_row_and_rates_as_everywhere(db: Path) -> None:
 
 @pytest.mark.slow
 def test_healthy_steps_are_those_before_the_break_and_of_passed_runs_alike(db: Path) -> None:
-    view = as_json(demo(db, str(V4), "--on", MADE_UP, "--json"))
+    view = try_case.as_json(demo(db, str(V4), "--on", MADE_UP, "--json"))
     passed = [row for row in view["steps"] if row["passed"]]
     assert {row["run"] for row in passed} == {"refund · 0", "refund · 1", "cancel · 0"}
     before = [row for row in view["steps"] if not row["passed"]]
@@ -160,7 +151,7 @@ def test_an_argument_that_is_of_no_matter_diverges_nowhere(db: Path) -> None:
 
     def refund(*rules: str) -> str:
         """What becomes of a refund that went well: the older prompt makes up its amount."""
-        view = as_json(demo(db, *older, "--json", *rules))
+        view = try_case.as_json(demo(db, *older, "--json", *rules))
         (row,) = (row for row in view["steps"] if (row["run"], row["step"]) == ("refund · 1", 1))
         return str(row["effect"])
 
@@ -185,7 +176,7 @@ def test_one_sample_is_called_a_look_and_proves_nothing(db: Path) -> None:
 @pytest.mark.slow
 def test_what_three_samples_cannot_tell_is_called_neither_fixed_nor_broken(db: Path) -> None:
     """All differ, and yet chance alone does that in one of ten."""
-    view = as_json(demo(db, str(V4), "--on", MADE_UP, "-k", "3", "--json"))
+    view = try_case.as_json(demo(db, str(V4), "--on", MADE_UP, "-k", "3", "--json"))
     assert {row["ruling"] for row in view["runs"]} == {"inconclusive"}
     assert {row["effect"] for row in view["steps"]} == {"held", "inconclusive"}
     assert (view["fixed"]["hits"], view["broke"]["hits"]) == (0, 0)
@@ -198,7 +189,7 @@ def test_what_three_samples_cannot_tell_is_called_neither_fixed_nor_broken(db: P
 
 def test_the_words_of_a_query_narrow_a_class(db: Path) -> None:
     def runs(query: str) -> set[str]:
-        view = as_json(
+        view = try_case.as_json(
             demo(db, str(V4), "--on", query, "--json", "-k", "1", "--healthy-steps", "0")
         )
         return {row["run"] for row in view["runs"]}
@@ -249,7 +240,7 @@ def test_a_persons_tag_moves_the_break(db: Path) -> None:
     with open_ledger(db) as store:
         for name in try_case.BROKEN[:1]:
             try_case.tagged(store, names[name], 2, FailureClass.LOOP)
-    view = as_json(demo(db, str(V4), "--on", "class:loop variant:v5", "--json", "-k", "1"))
+    view = try_case.as_json(demo(db, str(V4), "--on", "class:loop variant:v5", "--json", "-k", "1"))
     (row,) = view["runs"]
     assert (row["step"], row["by"], row["detector"]) == (2, "tagged by ann", "the recorded action")
 
@@ -304,8 +295,8 @@ def test_an_edit_is_a_prompt_a_toml_file_or_a_kept_name(db: Path, tmp_path: Path
 
 @pytest.mark.slow
 def test_the_same_again_asks_nothing_and_says_the_same(db: Path) -> None:
-    first = as_json(demo(db, str(V4), "--on", MADE_UP, "--json"))
-    again = as_json(demo(db, str(V4), "--on", MADE_UP, "--json"))
+    first = try_case.as_json(demo(db, str(V4), "--on", MADE_UP, "--json"))
+    again = try_case.as_json(demo(db, str(V4), "--on", MADE_UP, "--json"))
     assert (first["spent"]["calls"] > 0, again["spent"]["calls"]) == (True, 0)
     assert {**first, "spent": None} == {**again, "spent": None}
 
@@ -358,7 +349,7 @@ def test_the_plan_asks_nothing_and_foresees_what_is_asked(db: Path) -> None:
 @pytest.mark.slow
 def test_a_finished_try_is_listed_with_its_edit_and_shown_for_the_same_runs(db: Path) -> None:
     demo(db, str(V4), "--on", MADE_UP)
-    first = as_json(demo(db, str(V4), "--on", MADE_UP, "-k", "2", "--json"))
+    first = try_case.as_json(demo(db, str(V4), "--on", MADE_UP, "-k", "2", "--json"))
     listed = CliRunner().invoke(edits_, ["--db", str(db)], standalone_mode=False).stdout
     assert 'class:"hallucinated state" variant:v5  3/3 (.21–1), expected by chance < .1' in listed
     assert "3/12 (.09–.53), expected by chance < .1" in listed
@@ -397,11 +388,11 @@ def test_the_estimate_comes_before_the_first_live_call_and_is_what_is_asked(
     api: MessagesApi, db: Path
 ) -> None:
     arguments = (str(V4), "--on", MADE_UP)
-    estimate = as_json(run(db, *arguments, *LIVE, "--estimate", "--json"))
+    estimate = try_case.as_json(run(db, *arguments, *LIVE, "--estimate", "--json"))
     assert api.asked == 0
     result = run(db, *arguments, *LIVE, "--json")
     assert f"{estimate['calls']} live calls at first" in result.stderr
-    assert as_json(result)["spent"]["calls"] == api.asked == estimate["calls"]
+    assert try_case.as_json(result)["spent"]["calls"] == api.asked == estimate["calls"]
 
 
 def test_without_live_or_a_limit_nothing_is_asked(api: MessagesApi, db: Path) -> None:
@@ -423,7 +414,7 @@ def test_a_spent_budget_keeps_what_was_paid_for_and_the_rest_is_asked_later(
     assert "stopped after 3 of 6 steps: limit of 6 calls" in result.stdout
     assert "fixed 0/3" in result.stdout, "two samples decide nothing"
     assert api.asked == 6
-    view = as_json(run(db, str(V4), "--on", MADE_UP, *LIVE, "--json"))
+    view = try_case.as_json(run(db, str(V4), "--on", MADE_UP, *LIVE, "--json"))
     assert view["done"] == view["total"]
     assert api.asked == 6 + view["spent"]["calls"]
 
@@ -431,7 +422,7 @@ def test_a_spent_budget_keeps_what_was_paid_for_and_the_rest_is_asked_later(
 def test_a_request_that_is_declined_says_so_in_its_row(api: MessagesApi, db: Path) -> None:
     for _ in range(4):  # both samples of both arms
         api.fault(FAULTS["too large"])
-    view = as_json(run(db, str(V4), "--on", MADE_UP, *LIVE, "--json"))
+    view = try_case.as_json(run(db, str(V4), "--on", MADE_UP, *LIVE, "--json"))
     assert [row["ruling"] for row in view["runs"]] == ["unknown"] * 3  # one question to a model
     assert all("413" in row["why"] for row in view["runs"])
     assert view["fixed"]["rate"]["n"] == 0
@@ -442,7 +433,7 @@ def test_the_calls_of_several_runs_are_in_flight_at_once(api: MessagesApi, db: P
     """Of no run is more asked than one sample of each arm; the server waits for four of them."""
     api.flights.gather = 4
     arguments = (str(V4), "--on", 'class:"hallucinated state"', *LIVE, "-k", "1")
-    view = as_json(run(db, *arguments, "--json"))
+    view = try_case.as_json(run(db, *arguments, "--json"))
     questions = [row for row in view["runs"] if row["like"] is None]
     assert len(questions) >= 2
     assert api.most_at_once >= 4
@@ -459,8 +450,8 @@ def test_whatever_is_answered_first_the_result_and_its_digest_are_the_same(
     seen = []
     for schedule in ("cheap", "fast", "batch"):
         copy = Path(shutil.copy(db, tmp_path / f"{schedule}.db"))
-        seen.append(as_json(run(copy, *arguments, *LIVE, "--schedule", schedule)))
-        seen.append(as_json(run(copy, *arguments, "--model", MODEL)))
+        seen.append(try_case.as_json(run(copy, *arguments, *LIVE, "--schedule", schedule)))
+        seen.append(try_case.as_json(run(copy, *arguments, "--model", MODEL)))
         with open_ledger(copy) as store:
             rows = store.db.execute("SELECT DISTINCT source FROM answer").fetchall()
         assert rows == [("batch" if schedule == "batch" else "claude",)]
@@ -473,14 +464,14 @@ def test_asked_afresh_it_counts_other_answers_and_the_old_ones_stay(
     api: MessagesApi, db: Path
 ) -> None:
     arguments = (str(V4), "--on", MADE_UP, *LIVE, "--json")
-    first = as_json(run(db, *arguments))
+    first = try_case.as_json(run(db, *arguments))
     asked = api.asked
-    estimate = as_json(run(db, *arguments, "--no-cache", "--estimate", "--json"))
+    estimate = try_case.as_json(run(db, *arguments, "--no-cache", "--estimate", "--json"))
     assert (estimate["calls"], estimate["stored"]) == (asked, 0)
-    fresh = as_json(run(db, *arguments, "--no-cache"))
+    fresh = try_case.as_json(run(db, *arguments, "--no-cache"))
     assert (first["range"], fresh["range"], api.asked) == (0, 1, 2 * asked)
     assert fresh["digest"] != first["digest"]
-    assert as_json(run(db, *arguments))["digest"] == first["digest"]
+    assert try_case.as_json(run(db, *arguments))["digest"] == first["digest"]
     assert api.asked == 2 * asked
 
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
+
+import click
+from click.testing import CliRunner, Result
 
 from arc_tui import importing
 from arc_tui.places import fixtures
@@ -53,3 +58,15 @@ def tagged(
             attribution=attribution,
         ),
     )
+
+
+def invoke(command: click.Command, db: Path, *arguments: str) -> Result:
+    """The command on a database; what it raises is raised here."""
+    result = CliRunner().invoke(command, ["--db", str(db), *arguments], standalone_mode=False)
+    if result.exception is not None:
+        raise result.exception
+    return result
+
+
+def as_json(result: Result) -> Any:
+    return json.loads(result.stdout)

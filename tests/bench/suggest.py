@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from arc_tui import importing
-from arc_tui.features.suggest.run import run_suggestions
-from arc_tui.features.suggest.view import (
+from arc_tui.features.edit_test.suggest.run import run_suggestions
+from arc_tui.features.edit_test.suggest.view import (
     SuggestRequest,
     SuggestView,
     evidence,

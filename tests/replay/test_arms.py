@@ -11,10 +11,10 @@ from replay import bundle
 from replay.edit.changes import Edit, ReplaceText, SetModel, SetSystem
 from replay.errors import BadEdit, OfflineMiss
 from replay.kept import find, keep
-from replay.locked.arms import beside_one_control, replay_arms, verdicts
+from replay.locked.arms import beside_one_control, verdicts
 from replay.locked.estimate import estimate, estimate_arms
 from replay.locked.row import AUTO, Models, Sampling
-from replay.locked.run import Core, core, replay
+from replay.locked.run import Core, core, replay, replay_arms
 from replay.locked.tally import StepResult
 from replay.models.cached import Cached
 from replay.store import edits

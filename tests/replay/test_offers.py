@@ -33,11 +33,11 @@ from tests.build import Part, call, step, trace
 
 SYSTEM = "You are the support agent of a shop. Look an order up before you say anything of it. " * 2
 OTHER_SYSTEM = "You are the support agent of a shop. Be quick, and refund whatever you can. " * 2
-PARTS: tuple[Part, ...] = (
-    step(call("get_order", "shipped", order_id="1049")),
-    step(call("refund_order", "done", order_id="1049", amount=10)),
-    "Done.",
+CALLS = (
+    call("get_order", "shipped", order_id="1049"),
+    call("refund_order", "done", order_id="1049", amount=10),
 )
+PARTS: tuple[Part, ...] = (*map(step, CALLS), "Done.")
 
 
 def declared(name: str, *arguments: str) -> Tool:
@@ -174,7 +174,7 @@ def test_arguments_model_family_and_size_speak_against_an_offer(store: Store) ->
     key = put(store, "bare", agent="shop", task="refund")
     (against,) = of(store, key)[0].against
     assert against == "arguments its schemas do not have: get_order(order_id)"
-    tiny = [step(*part.calls, tokens=5) for part in PARTS if not isinstance(part, str)]  # type: ignore[union-attr]
+    tiny = [step(each, tokens=5) for each in CALLS]
     key = put(store, "tiny", parts=tiny, agent="shop", task="refund")
     assert of(store, key)[0].against[-1].endswith("but the first request had 5 tokens in all")
 

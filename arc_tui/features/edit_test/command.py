@@ -5,10 +5,10 @@ and `arc edit show`: the saved edits, what came of each, and one as the file tha
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar
 
 import click
 from msgspec import Struct
@@ -32,8 +32,11 @@ from arc_tui.cli import (
     print_table,
     refuse_unanswered,
     refuse_unfinished,
+    resample_option,
+    schedule_option,
     show_estimate,
     with_database,
+    with_options,
 )
 from arc_tui.cli import estimate_line as words
 from arc_tui.experiments.progress import progress_line, with_bar
@@ -78,6 +81,34 @@ from replay.store.handle import Store
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def test_options(healthy: str) -> Callable[[F], F]:
+    """How often is asked, and of how many healthy steps (`healthy` says which), as `samples`,
+    `controls`, `schedule`, `resample`."""
+    return with_options(
+        click.option(
+            "-k",
+            "samples",
+            type=click.IntRange(1, 100),
+            default=SAMPLES,
+            show_default=True,
+            help="Samples per request and arm.",
+        ),
+        click.option(
+            "--healthy-steps",
+            "controls",
+            type=click.IntRange(min=0),
+            default=CONTROLS,
+            show_default=True,
+            help=healthy,
+        ),
+        schedule_option,
+        resample_option,
+    )
+
+
 @click.command(
     name="try",
     epilog=examples(
@@ -94,29 +125,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     metavar="QUERY",
     help="The runs: a query as in `arc ls`, such as class:loop.",
 )
-@click.option(
-    "-k",
-    "samples",
-    type=click.IntRange(1, 100),
-    default=SAMPLES,
-    show_default=True,
-    help="Samples per request and arm.",
-)
-@click.option(
-    "--healthy-steps",
-    "controls",
-    type=click.IntRange(min=0),
-    default=CONTROLS,
-    show_default=True,
-    help="Healthy steps to test besides the runs, at most.",
-)
-@click.option(
-    "--schedule",
-    type=click.Choice(get_args(Schedule)),
-    default="cheap",
-    help="In sequence for the prompt cache, in parallel, or as a batch.",
-)
-@click.option("--no-cache", "resample", is_flag=True, help="Ignore cached responses.")
+@test_options("Healthy steps to test besides the runs, at most.")
 @click.option(
     "--compare",
     "rules",

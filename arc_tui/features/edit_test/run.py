@@ -96,15 +96,7 @@ class _Work:
         yield view
 
     def view(self) -> EditTestView:
-        who, spending = self._models.models, self._models.spending
-        spent = Spent(
-            models=tuple(dict.fromkeys(model.name for model in who)),
-            servers=tuple(dict.fromkeys(model.server for model in who)),
-            calls=spending.calls,
-            cached=spending.cached,
-            usd=spending.usd,
-            complete=spending.complete,
-        )
+        spent = Spent.of(self._models)
         return build_edit_test(
             self._request, self._plan, self._results, spent, self._ended, range=self._range
         )

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from arc_tui.experiments.models import Spending
+from arc_tui.experiments.models import ModelPool, Spending
 from arc_tui.experiments.request import ExperimentRequest
 from arc_tui.views.columns import run_name
 from replay.compare.rules import PLAIN, Rules
@@ -271,6 +271,19 @@ class Spent(Struct, frozen=True, kw_only=True):
     usd: float = 0.0
     complete: bool = True
 
+    @classmethod
+    def of(cls, pool: ModelPool) -> Spent:
+        """By the models of a pool so far."""
+        spending = pool.spending
+        return cls(
+            models=tuple(dict.fromkeys(model.name for model in pool.models)),
+            servers=tuple(dict.fromkeys(model.server for model in pool.models)),
+            calls=spending.calls,
+            cached=spending.cached,
+            usd=spending.usd,
+            complete=spending.complete,
+        )
+
     @property
     def spending(self) -> Spending:
         return Spending(calls=self.calls, cached=self.cached, usd=self.usd, complete=self.complete)
@@ -370,8 +383,8 @@ def build_edit_test(
         samples=request.samples,
         runs=tuple(runs),
         steps=tuple(steps),
-        left_out=_by_reason(plan.left_out),
-        not_applicable=_by_reason(plan.not_applicable),
+        left_out=by_reason(plan.left_out),
+        not_applicable=by_reason(plan.not_applicable),
         fixed=clustered(
             (group, row.ruling == "fixed")
             for group, row in zip(groups, runs, strict=True)
@@ -413,7 +426,7 @@ def _by_chance(rows: Iterable[TestedRun | TestedStep]) -> float:
     return math.fsum(row.by_chance for row in rows if row.by_chance is not None)
 
 
-def _by_reason(left: Iterable[LeftOut]) -> tuple[Left, ...]:
+def by_reason(left: Iterable[LeftOut]) -> tuple[Left, ...]:
     """The reason of most runs first."""
     traces: dict[str, list[str]] = {}
     for each in left:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import click
 from rich.console import Console
@@ -29,6 +29,7 @@ from arc_tui.cli import (
     print_table,
     refuse_unanswered,
     refuse_unfinished,
+    schedule_option,
     show_estimate,
     with_database,
 )
@@ -74,12 +75,7 @@ ASK = "ask"
     default=SAMPLES,
     help="Samples of each arm at the probed step.",
 )
-@click.option(
-    "--schedule",
-    type=click.Choice(get_args(Schedule)),
-    default="cheap",
-    help="In sequence for the prompt cache, in parallel, or as a batch.",
-)
+@schedule_option
 @click.option("--log", "show_log", is_flag=True, help="Print the log of probes.")
 @live_options
 @estimate_option

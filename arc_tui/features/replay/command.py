@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 import click
 
@@ -17,6 +17,8 @@ from arc_tui.cli import (
     print_json,
     refuse_unanswered,
     refuse_unfinished,
+    resample_option,
+    schedule_option,
     show_estimate,
     with_options,
 )
@@ -32,7 +34,7 @@ from replay.budget import Limits
 from replay.bundle import BadBundle, write
 from replay.compare.rules import rules_from
 from replay.errors import ArcError
-from replay.locked.row import LEVELS, Sampling, Schedule
+from replay.locked.row import LEVELS, Sampling
 from replay.plan import cannot_replay
 from replay.store.edits import combined_edit, edit_named
 from replay.store.handle import Store
@@ -91,13 +93,8 @@ _OPTIONS = (
         metavar="N|auto",
         help="Samples per request; auto takes 3, then 8 and 20 where inconclusive.",
     ),
-    click.option(
-        "--schedule",
-        type=click.Choice(get_args(Schedule)),
-        default="cheap",
-        help="In sequence for the prompt cache, in parallel, or as a batch.",
-    ),
-    click.option("--no-cache", "resample", is_flag=True, help="Ignore cached responses."),
+    schedule_option,
+    resample_option,
     click.option(
         "--step",
         type=click.IntRange(min=0),

@@ -20,10 +20,10 @@ from arc_tui.experiments.request import CostEstimate, ReplayRequest, asked_model
 from replay.edit.changes import Edit
 from replay.errors import Stopped
 from replay.kept import keep, next_range
-from replay.locked.arms import beside_one_control, replay_arms, verdicts
+from replay.locked.arms import beside_one_control, verdicts
 from replay.locked.estimate import Estimate, estimate_arms
 from replay.locked.row import AUTO, Models, Sampling
-from replay.locked.run import core
+from replay.locked.run import core, replay_arms
 from replay.locked.tally import StepResult
 from replay.locked.verdict import Verdict
 from replay.models.choose import default_name, label

@@ -22,13 +22,19 @@ from arc_tui.features.edit_test.plan import (
 )
 from arc_tui.features.edit_test.plan import estimate_cost as estimate_edit_test
 from arc_tui.features.edit_test.run import run_edit_test
-from arc_tui.features.edit_test.view import Case, EditTestRequest, EditTestView, Left, Spent
-from arc_tui.features.suggest.view import (
+from arc_tui.features.edit_test.suggest.view import (
     SuggestedEdit,
     SuggestRequest,
     SuggestView,
     Verdict,
     score_of,
+)
+from arc_tui.features.edit_test.view import (
+    Case,
+    EditTestRequest,
+    EditTestView,
+    Spent,
+    by_reason,
 )
 from arc_tui.ui import format
 from arc_tui.views.columns import run_name
@@ -461,8 +467,7 @@ class _Work:
             yield view
 
     def view(self) -> SuggestView:
-        plan, spending = self._plan, self._models.spending
-        who = self._models.models
+        plan = self._plan
         return SuggestView(
             query=self._request.query,
             samples=self._request.samples,
@@ -474,20 +479,13 @@ class _Work:
             held_back_tasks=plan.held_back.tasks,
             proposed=self._proposed,
             rejected=self._rejected,
-            without=_by_reason(plan.without),
-            left_out=_by_reason(plan.left_out),
-            not_applicable=_by_reason(plan.not_applicable),
+            without=by_reason(plan.without),
+            left_out=by_reason(plan.left_out),
+            not_applicable=by_reason(plan.not_applicable),
             doing=self._doing,
             done=self._now.done if self._now is not None else 0,
             total=self._now.total if self._now is not None else 0,
-            spent=Spent(
-                models=tuple(dict.fromkeys(model.name for model in who)),
-                servers=tuple(dict.fromkeys(model.server for model in who)),
-                calls=spending.calls,
-                cached=spending.cached,
-                usd=spending.usd,
-                complete=spending.complete,
-            ),
+            spent=Spent.of(self._models),
             ended=self._ended,
         )
 
@@ -522,15 +520,6 @@ def _build_edit(store: Store, origin: Origin) -> SuggestedEdit:
         step=origin.step,
         diff=tuple(diff_trace(made.edit, read.load(store, origin.trace), {origin.step})),
     )
-
-
-def _by_reason(left: Iterable[LeftOut]) -> tuple[Left, ...]:
-    """The reason of most runs first."""
-    traces: dict[str, list[str]] = {}
-    for each in left:
-        traces.setdefault(each.why, []).append(each.trace)
-    ordered = sorted(traces.items(), key=lambda item: -len(item[1]))
-    return tuple(Left(why=why, traces=tuple(found)) for why, found in ordered)
 
 
 # --- what is kept of it

@@ -30,12 +30,11 @@ from arc_tui.experiments.screen import (
     samples_key,
     stop_key,
 )
-from arc_tui.features.edit_test.text import counted, moment
-from arc_tui.features.suggest.run import estimate_cost, run_suggestions
-from arc_tui.features.suggest.view import (
+from arc_tui.features.edit_test.suggest.run import estimate_cost, run_suggestions
+from arc_tui.features.edit_test.suggest.view import (
     EMPTY as NO_VIEW,
 )
-from arc_tui.features.suggest.view import (
+from arc_tui.features.edit_test.suggest.view import (
     VERDICTS,
     SuggestedEdit,
     SuggestRequest,
@@ -48,6 +47,7 @@ from arc_tui.features.suggest.view import (
     split_sentence,
     verdict_sentence,
 )
+from arc_tui.features.edit_test.text import counted, moment
 from arc_tui.navigation import OpenReplay
 from arc_tui.ui import format
 from arc_tui.ui.bindings import bind, pane_keys

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import click
 from msgspec import structs
@@ -33,15 +33,14 @@ from arc_tui.cli import (
 )
 from arc_tui.experiments.progress import progress_line, with_bar
 from arc_tui.experiments.request import views_of
-from arc_tui.features.edit_test.text import moment
-from arc_tui.features.edit_test.view import CONTROLS, SAMPLES
-from arc_tui.features.suggest.run import (
+from arc_tui.features.edit_test.command import test_options
+from arc_tui.features.edit_test.suggest.run import (
     CostedPlan,
     estimate_cost,
     run_suggestions,
     save_edit,
 )
-from arc_tui.features.suggest.view import (
+from arc_tui.features.edit_test.suggest.view import (
     MOST_EDITS,
     PROPOSALS,
     VERDICTS,
@@ -55,6 +54,7 @@ from arc_tui.features.suggest.view import (
     spent_line,
     split_sentence,
 )
+from arc_tui.features.edit_test.text import moment
 from arc_tui.ui import format
 from replay.errors import ArcError, NotFound
 from replay.locked.row import Schedule
@@ -89,29 +89,7 @@ EXTRA = "suggest"
     show_default=True,
     help="Edits that --reflect proposes, at most.",
 )
-@click.option(
-    "-k",
-    "samples",
-    type=click.IntRange(1, 100),
-    default=SAMPLES,
-    show_default=True,
-    help="Samples per request and arm.",
-)
-@click.option(
-    "--healthy-steps",
-    "controls",
-    type=click.IntRange(min=0),
-    default=CONTROLS,
-    show_default=True,
-    help="Healthy steps to test on each half, at most.",
-)
-@click.option(
-    "--schedule",
-    type=click.Choice(get_args(Schedule)),
-    default="cheap",
-    help="In sequence for the prompt cache, in parallel, or as a batch.",
-)
-@click.option("--no-cache", "resample", is_flag=True, help="Ignore cached responses.")
+@test_options("Healthy steps to test on each half, at most.")
 @click.option("--save", "name", metavar="NAME", help="Keep the best edit under this name.")
 @held_out_option
 @live_options
