@@ -258,8 +258,12 @@ def sentences(view: ReplayView) -> tuple[str, ...]:
     scopes = dict.fromkeys(each for arm in view.arms for each in arm.verdict.parts.scope)
     return (
         view.verdict.parts.control,
-        *(f"{name}: {' '.join(arm.verdict.parts.edit)}" for name, arm in arms),
-        " ".join(scopes),
+        *(
+            f"{name}: {' '.join(arm.verdict.parts.edit) or 'not replayed.'}"
+            for name, arm in arms
+            if arm.verdict.control.of
+        ),
+        *filter(None, (" ".join(scopes),)),
     )
 
 

@@ -9,6 +9,7 @@ from msgspec import structs
 from rich.cells import cell_len
 
 from arc_tui.experiments.locked_view import (
+    EMPTY,
     ArmRow,
     Given,
     ReplayRow,
@@ -16,8 +17,9 @@ from arc_tui.experiments.locked_view import (
     arm_cell,
     is_beyond_chance,
     mark_words,
+    sentences,
 )
-from arc_tui.features.replay.arms import arm_shown, columns, in_sight
+from arc_tui.features.replay.arms import arm_lines, arm_shown, columns, in_sight
 from arc_tui.features.replay.pages import arms_page, step_page
 from arc_tui.features.replay.widgets import caption, shown, widths
 from arc_tui.ui.document import Block, lay_out, row_text
@@ -185,6 +187,13 @@ def test_an_arm_shows_what_differs_and_not_how_its_call_begins() -> None:
     assert (same.words, same.figures) == ("· same", "3/3")
     assert (other.words, other.figures) == ("≠ refund → get_order", "8/8")
     assert refused.words == "skipped: the prompt is too long"
+
+
+def test_of_arms_that_nothing_is_known_of_nothing_is_claimed() -> None:
+    other = structs.replace(EMPTY, edit="v6")
+    view = structs.replace(EMPTY, edit="v4", others=(other,))
+    assert sentences(view) == ("No step was replayed.",)
+    assert list(arm_lines(view)) == ["v4: not replayed", "v6: not replayed"]
 
 
 def test_a_step_in_full_says_what_each_arm_does_after_control() -> None:

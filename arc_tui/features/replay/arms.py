@@ -103,9 +103,10 @@ def in_sight(names: Sequence[str], shown: Columns) -> str:
 def arm_lines(view: ReplayView) -> Iterator[str]:
     """A line an arm: where it first diverges, and how many steps it left how."""
     for name, arm in zip(arm_names(view), view.arms, strict=True):
-        step = arm.verdict.edited_diverges
+        step, counted = arm.verdict.edited_diverges, arm.verdict.collateral
         where = "no divergence" if step is None else f"first diverges at step {step}"
-        counted = arm.verdict.collateral
+        if arm.verdict.edited is None:
+            where = "not replayed"
         said = f" · {collateral_line(counted)}" if counted is not None else ""
         yield f"{name}: {where}{said}"
 

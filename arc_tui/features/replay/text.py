@@ -96,7 +96,7 @@ def _footer(view: ReplayView) -> Iterator[str]:
         said = [collateral_line(counted)] if counted is not None else []
         if view.others:
             said += filter(None, [arm.verdict.parts.significance])
-            yield f"{name}: {'; '.join(said)}"
+            yield from (f"{name}: {each}" for each in ["; ".join(said)] if each)
         else:
             yield from (*said, *arm.verdict.basis)
     if view.others:
