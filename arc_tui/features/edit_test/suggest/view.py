@@ -308,7 +308,8 @@ def basis(view: SuggestView) -> tuple[str, ...]:
         return (counts,)
     return (
         "compared: every edit on one half of the tasks, the tests corrected together (Holm); held"
-        " back: one look at the best of them, on tasks and healthy steps nothing was chosen by",
+        " back: one look at the best of them, on tasks and healthy steps that had no part in the"
+        " choice",
         "fix: fewer failures beyond chance on the half held back (exact test by break, .05), and"
         f" more than halved in most of its tasks, which must be {FEWEST_TASKS} at least",
         counts,
