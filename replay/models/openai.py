@@ -113,7 +113,7 @@ class OpenAI(NamedTuple):
             return "the server takes `max_completion_tokens`; the recording has `max_tokens`"
         if "encrypted content" in said:
             return (
-                "recorded reasoning is read for the account alone that recorded it."
+                "the server reads recorded reasoning only for the account that recorded it."
                 f" Try: --model {UNSEALED.name}:NAME, which is sent none"
             )
         if "/v1/responses" in said:
