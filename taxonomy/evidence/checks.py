@@ -11,7 +11,9 @@ nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 
 from msgspec import Struct, structs
 
@@ -19,7 +21,7 @@ from replay.effects import takes_program
 from replay.trace import Json, SourceScore
 from taxonomy.evidence.check_output import missing_name, read_checks
 from taxonomy.evidence.check_runs import CheckRun, is_own_file
-from taxonomy.evidence.file_edits import FileWrite, is_same_file, is_test_file
+from taxonomy.evidence.file_edits import FileWrite, file_name, is_same_file, is_test_file
 from taxonomy.evidence.reading import Act, Reading, mutates
 from taxonomy.evidence.results import cut
 from taxonomy.findings import CheckReport, Evidence, FailedCheck, RedEdit
@@ -104,15 +106,13 @@ def report_checks(
 
 def _last_runs(runs: Sequence[StepChecks]) -> list[StepChecks]:
     """The last run of each check, where it failed and no later one of its runner passed whole."""
-    last = {(each.run.runner, each.command): each for each in runs}
+    last = {(each.run.runner, each.command): place for place, each in enumerate(runs)}
+    green = {each.run.runner: place for place, each in enumerate(runs) if each.run.is_green}
     return [
-        each
-        for each in last.values()
-        if each.run.failed and not any(
-            later.run.is_green and later.run.runner == each.run.runner
-            for later in runs[runs.index(each) + 1 :]
-        )
-    ]  # fmt: skip
+        runs[place]
+        for (runner, _), place in last.items()
+        if runs[place].run.failed and green.get(runner, -1) < place
+    ]
 
 
 # --- the check of the outcome
@@ -199,55 +199,118 @@ _SHORTEST = 4
 
 
 class _Links:
-    """Which call wrote what a check names."""
+    """Which call wrote what a check names. What the writes hold is looked up, not searched for each
+    check: a run may write and fail thousands of times."""
 
     def __init__(self, reading: Reading, writes: Sequence[FileWrite]) -> None:
         self._reading = reading
         self._writes = [each for each in writes if not each.edit.restored]
+        self._tests = [each for each in self._writes if is_test_file(each.edit.path)]
+        wrote = {id(each.act) for each in self._writes}
+        self._changes = [
+            act
+            for act in reading.acts
+            if not act.reply.failed
+            and (id(act) in wrote or (mutates(act.span) and not _runs_program(act)))
+        ]
 
     def join(self, check: FailedCheck) -> FailedCheck:
         """The check with its cause, and without the text it was read from."""
         until = len(self._reading.turns) if check.read_at is None else check.read_at
-        writes = [each for each in self._writes if each.step <= until]
-        cause = self._cause(check, writes, until)
-        return structs.replace(check, cause=cause, detail="", at=None)
+        return structs.replace(check, cause=self._cause(check, until), detail="", at=None)
 
-    def _cause(
-        self, check: FailedCheck, writes: Sequence[FileWrite], until: int
-    ) -> Evidence | None:
+    def _cause(self, check: FailedCheck, until: int) -> Evidence | None:
         if check.runner in ANSWER_SCORERS:
             return self._say(check.found or "")
         said = " ".join(filter(None, (check.message, check.expected, check.found)))
         named = _PATH.findall(said)
-        found = _last_of(writes, named)
+        found = self._last_of(named, until)
         if found is not None:
             return _wrote(found, found.edit.path)
         if named and _MISSING.search(said):
             return None
         if check.file is not None and not is_test_file(check.file):
-            found = _last_of(writes, [check.file])
+            found = self._last_of([check.file], until)
             if found is not None:
                 return _wrote(found, found.edit.path)
         value = (check.found or "").strip().strip("'\"`,")
         if len(value) >= _SHORTEST and not value.isalpha():
-            act = next((a for a in self._changes(writes, until) if value in a.key), None)
+            acts = (act for act in reversed(self._changes) if act.step <= until)
+            act = next((act for act in acts if value in act.key), None)
             if act is not None:
                 return Evidence(role="wrote", text=cut(value, 120), step=act.step,
                                 span=act.span.id, place=act.name)  # fmt: skip
         shown = [path for path in _PATH.findall(check.detail) if is_own_file(path)]
-        found = _last_of(writes, [path for path in shown if not is_test_file(path)])
+        found = self._last_of([path for path in shown if not is_test_file(path)], until)
         if found is not None:
             return _wrote(found, found.edit.path)
         imported = _IMPORTED.findall(check.detail)
-        found = _last_of(writes, [f"{module}.py" for module, _ in imported])
+        found = self._last_of([f"{module}.py" for module, _ in imported], until)
         if found is not None:
             return _wrote(found, found.edit.path)
         names = [missing_name(said), *_CALLED.findall(check.detail), _subject(check.name)]
         return (
-            _find_definition(writes, [name for name in names if name and name not in _COMMON])
-            or _own_test(writes, check)
-            or _named_for(writes, check)
+            self._definition([name for name in names if name and name not in _COMMON], until)
+            or self._own_test(check, until)
+            or self._named_for(check, until)
         )
+
+    @cached_property
+    def _files(self) -> Mapping[str, Sequence[int]]:
+        """The places of the writes, by the name of the file without its folder."""
+        return _places((file_name(each.edit.path),) for each in self._writes)
+
+    @cached_property
+    def _definitions(self) -> Mapping[str, Sequence[int]]:
+        """The places of the writes outside of tests, by the names that they define."""
+        return _places(
+            () if is_test_file(each.edit.path) else _defined(each) for each in self._writes
+        )
+
+    @cached_property
+    def _stems(self) -> Mapping[str, Sequence[int]]:
+        """The places of the writes, by the words of the file's name without its ending."""
+        return _places((_words_of_file(each.edit.path),) for each in self._writes)
+
+    def _last_of(self, paths: Sequence[str], until: int) -> FileWrite | None:
+        """The last write of any of some files."""
+        places = [self._place(path, until) for path in dict.fromkeys(paths)]
+        last = max((place for place in places if place is not None), default=None)
+        return None if last is None else self._writes[last]
+
+    def _place(self, path: str, until: int) -> int | None:
+        for place in reversed(self._files.get(file_name(path), ())):
+            each = self._writes[place]
+            if each.step <= until and is_same_file(each.edit.path, path):
+                return place
+        return None
+
+    def _last_in(self, places: Sequence[int], until: int) -> FileWrite | None:
+        writes = (self._writes[place] for place in reversed(places))
+        return next((each for each in writes if each.step <= until), None)
+
+    def _definition(self, names: Sequence[str], until: int) -> Evidence | None:
+        """The last write that defines one of some names, the first name before the others."""
+        for name in dict.fromkeys(names):
+            found = self._last_in(self._definitions.get(name, ()), until)
+            if found is not None:
+                return _wrote(found, f"{name} in {found.edit.path}")
+        return None
+
+    def _own_test(self, check: FailedCheck, until: int) -> Evidence | None:
+        """The last write of the test itself, where the run wrote it."""
+        short = re.split(r"::|›| > |\.", check.name)[-1].partition("[")[0].strip()
+        for each in reversed(self._tests):
+            if each.step <= until and short and short in (each.edit.after or ""):
+                return _wrote(each, f"{short} in {each.edit.path}")
+        return None
+
+    def _named_for(self, check: FailedCheck, until: int) -> Evidence | None:
+        """The last write of a file whose name stands in the test's: `test_solution_file` is of
+        `solution.txt`."""
+        words = [word for word in _subject(check.name).lower().split("_") if word not in _OF_FILES]
+        found = self._last_in(self._stems.get(" ".join(words), ()), until) if any(words) else None
+        return None if found is None else _wrote(found, found.edit.path)
 
     def _say(self, answer: str) -> Evidence | None:
         """Where the run said the answer that a scorer found."""
@@ -259,22 +322,6 @@ class _Links:
                 )
         return None
 
-    def _changes(self, writes: Sequence[FileWrite], until: int) -> Iterator[Act]:
-        """The calls that changed something, the last first."""
-        wrote = {id(each.act) for each in writes}
-        for act in reversed(self._reading.acts):
-            changes = id(act) in wrote or (mutates(act.span) and not _runs_program(act))
-            if changes and act.step <= until and not act.reply.failed:
-                yield act
-
-
-def _last_of(writes: Sequence[FileWrite], paths: Sequence[str]) -> FileWrite | None:
-    """The last write of any of some files."""
-    return next(
-        (each for each in reversed(writes) if any(is_same_file(each.edit.path, p) for p in paths)),
-        None,
-    )
-
 
 def _wrote(found: FileWrite, text: str) -> Evidence:
     role = "deleted" if found.edit.removed else "wrote"
@@ -283,19 +330,31 @@ def _wrote(found: FileWrite, text: str) -> Evidence:
     )
 
 
-def _find_definition(writes: Sequence[FileWrite], names: Sequence[str]) -> Evidence | None:
-    """The last write that defines one of some names, the first name before the others."""
-    for name in dict.fromkeys(names):
-        defines = re.compile(
-            rf"\b(?:def|class|function|fn|func|const|let|var) {re.escape(name)}\b"
-            rf"|\bfunc \([^)]*\) {re.escape(name)}\(|^\s*{re.escape(name)} *[:=]",
-            re.M,
-        )
-        for each in reversed(writes):
-            texts = (each.edit.after or "", each.edit.before or "")
-            if not is_test_file(each.edit.path) and any(map(defines.search, texts)):
-                return _wrote(each, f"{name} in {each.edit.path}")
-    return None
+def _places(keys: Iterable[Iterable[str]]) -> dict[str, list[int]]:
+    """Where each key stands in a list of sets of keys."""
+    found: dict[str, list[int]] = {}
+    for place, of_one in enumerate(keys):
+        for key in of_one:
+            found.setdefault(key, []).append(place)
+    return found
+
+
+_DEFINED = re.compile(
+    r"\b(?:def|class|function|fn|func|const|let|var) (\w+)|\bfunc \([^)]*\) (\w+)\("
+    r"|^[ \t]*([\w.]+) *[:=]",
+    re.M,
+)
+
+
+def _defined(write: FileWrite) -> set[str]:
+    """The names that a write defines, or that it edits where they are defined."""
+    texts = filter(None, (write.edit.after, write.edit.before))
+    return {"".join(found) for text in texts for found in _DEFINED.findall(text)}
+
+
+def _words_of_file(path: str) -> str:
+    stem = path.rstrip("/").rpartition("/")[2].partition(".")[0].lower()
+    return " ".join(re.split(r"[-_]", stem)) if len(stem) >= _SHORTEST else ""
 
 
 _OF_FILES = frozenset(
@@ -311,44 +370,34 @@ def _subject(name: str) -> str:
     return short.removeprefix("test_") if short.startswith("test_") else ""
 
 
-def _named_for(writes: Sequence[FileWrite], check: FailedCheck) -> Evidence | None:
-    """The last write of a file whose name stands in the test's: `test_solution_file` is of
-    `solution.txt`."""
-    words = [word for word in _subject(check.name).lower().split("_") if word not in _OF_FILES]
-    for each in reversed(writes):
-        stem = each.edit.path.rstrip("/").rpartition("/")[2].partition(".")[0].lower()
-        if len(stem) >= _SHORTEST and re.split(r"[-_]", stem) == words:
-            return _wrote(each, each.edit.path)
-    return None
-
-
-def _own_test(writes: Sequence[FileWrite], check: FailedCheck) -> Evidence | None:
-    """The last write of the test itself, where the run wrote it."""
-    short = re.split(r"::|›| > |\.", check.name)[-1].partition("[")[0].strip()
-    for each in reversed(writes):
-        if is_test_file(each.edit.path) and short and short in (each.edit.after or ""):
-            return _wrote(each, f"{short} in {each.edit.path}")
-    return None
-
-
 # --- from green to red
 
 
 def _red_edit(runs: Sequence[StepChecks], writes: Sequence[FileWrite]) -> RedEdit | None:
     """The edit after which a check that had passed failed to the end."""
+    last = {key: place for place, each in enumerate(runs) for key in _passed(each)}
+    before: dict[_Key, int] = {}
     for place, red in enumerate(runs):
-        if not red.run.failed:
-            continue
-        green = next((g for g in reversed(runs[:place]) if _passes(g, red)), None)
-        if green is None or any(_passes(later, red) for later in runs[place + 1 :]):
-            continue
-        between = [
-            each
-            for each in writes
-            if green.act.step < each.step <= red.act.step and each.act is not green.act
-        ]
-        if between:
-            last = between[-1]
+        if red.run.failed:
+            failed = _failed(red)
+            green = max((before[key] for key in failed if key in before), default=None)
+            if green is not None and all(last.get(key, -1) <= place for key in failed):
+                edit = _last_between(writes, runs[green], red)
+                if edit is not None:
+                    return edit
+        before |= dict.fromkeys(_passed(red), place)
+    return None
+
+
+def _last_between(
+    writes: Sequence[FileWrite], green: StepChecks, red: StepChecks
+) -> RedEdit | None:
+    """The last edit between a run of checks that passed and one that failed."""
+    for place in range(bisect_right(writes, red.act.step, key=lambda each: each.step) - 1, -1, -1):
+        last = writes[place]
+        if last.step <= green.act.step:
+            return None
+        if last.act is not green.act:
             return RedEdit(
                 step=last.step,
                 span=last.act.span.id,
@@ -361,11 +410,18 @@ def _red_edit(runs: Sequence[StepChecks], writes: Sequence[FileWrite]) -> RedEdi
     return None
 
 
-def _passes(green: StepChecks, red: StepChecks) -> bool:
-    """Did one run of checks pass what the other failed: the whole command, or one of its names?"""
-    if green.run.runner != red.run.runner:
-        return False
-    failed = {check.name for check in red.run.failures}
-    if failed & set(green.run.succeeded):
-        return True
-    return green.run.is_green and green.command == red.command
+_Key = tuple[str, str, str]
+"""A runner, and either the name of a check or the command that ran all of them."""
+
+
+def _passed(checks: StepChecks) -> list[_Key]:
+    runner = checks.run.runner
+    names = [(runner, name, "") for name in checks.run.succeeded]
+    return [*names, (runner, "", checks.command)] if checks.run.is_green else names
+
+
+def _failed(checks: StepChecks) -> list[_Key]:
+    """What a run that passed it would have to name: one of its checks, or the whole command."""
+    runner = checks.run.runner
+    names = [(runner, check.name, "") for check in checks.run.failures]
+    return [*names, (runner, "", checks.command)]

@@ -79,6 +79,12 @@ def is_same_file(one: str, other: str) -> bool:
     return one == other or one.endswith(f"/{other}") or other.endswith(f"/{one}")
 
 
+def file_name(path: str) -> str:
+    """The last part of a path: two paths of one file share it."""
+    return _plain(path).rpartition("/")[2]
+
+
+@lru_cache(4_096)
 def _plain(path: str) -> str:
     return re.sub(r"^(?:\./|~/|[ab]/(?=\w))+|/+$", "", path.strip().replace("\\", "/"))
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from replay.trace import Trace
 from taxonomy.classes import Attribution
+from taxonomy.evidence.checks import report_checks
 from taxonomy.evidence.claims import assumes
 from taxonomy.findings import Candidate
 from taxonomy.localiser.candidates import RIVALS, RunSignals, ranking, shown
@@ -139,6 +141,9 @@ class TestAStraySign:
 SPEAKERS = "a group in which each agent speaks twice"
 ANSWERS = "answers handed in again and again"
 CONDITIONS = "conditions, another thing asked before each"
+CHECKS = "a file and its failing test, thousands of times"
+
+RED = (Path(__file__).parent / "check_output" / "pytest.txt").read_text()
 
 
 def parts(shape: str, size: int) -> list[Part]:
@@ -146,6 +151,15 @@ def parts(shape: str, size: int) -> list[Part]:
         return [step(f"I look at place {at}.", agent=f"agent {at // 2}") for at in range(size)]
     if shape == ANSWERS:
         return [step(call("final_answer", "ok", answer="Brest")) for _ in range(size)]
+    if shape == CHECKS:
+        return [
+            part
+            for at in range(size // 8)
+            for part in (
+                step(call("Write", "ok", file_path=f"/w/m{at}.py", content="def f():\n    pass")),
+                step(call("Bash", RED.replace("test_till", f"test_{at}"), command=f"pytest m{at}")),
+            )
+        ]
     told = "Is it the one that was ordered in spring, or that of the summer before? " * 8
     return [
         part
@@ -158,6 +172,7 @@ READ_BY: dict[str, Callable[[RuleContext], object]] = {
     SPEAKERS: lambda case: RunStructure(case.reading).idle,
     ANSWERS: lambda case: list(hallucinated_state.find(case)),
     CONDITIONS: lambda case: list(hallucinated_state.find(case)),
+    CHECKS: lambda case: report_checks(case.reading, case.check_runs, case.writes),
 }
 
 
