@@ -25,7 +25,6 @@ from replay.free.result import FreeRun
 from replay.locked.estimate import NO_CALLS, Estimate, total_estimate
 from replay.models.cached import Cached
 from replay.models.choose import DEMO, label
-from replay.predicate import Detector
 from replay.store.handle import Store
 from replay.trace import Message, Response, SourceScore, Step, ToolCall, Trace
 from taxonomy.findings import Finding
@@ -52,6 +51,11 @@ class RuleDetector:
         self._recorded = _identity(recorded)
         self._recorded_acted = bool(recorded.calls)
         self._known: dict[str, bool | None] = {}
+
+    @property
+    def reads_answers(self) -> bool:
+        """Can the rule tell of another answer that it no longer shows the failure?"""
+        return _shown(self._finding) != "later"
 
     def shows(self, given: Action) -> bool | None:
         """As `replay.predicate.Detector`; the recorded answer shows what was found in it."""
@@ -85,11 +89,24 @@ class RuleDetector:
     def _repeats(self, given: Action) -> bool:
         """Are all its calls ones that were made before?"""
         before = {
-            _call(Act(tool=act.name, arguments=act.arguments, raw=act.arguments_raw))
-            for step in self._trace.steps[: self.step + 1]
-            for act in step.acts
+            _recorded(act) for step in self._trace.steps[: self.step + 1] for act in step.acts
         }
         return all(_call(call) in before for call in given.calls)
+
+
+class TaggedCallDetector:
+    """A call that a person tagged: an answer that makes it shows the failure, no other does."""
+
+    def __init__(self, tagged: ToolCall, step: int, by: str) -> None:
+        self.name = by
+        self.step = step
+        self._tagged = _recorded(tagged)
+
+    def shows(self, given: Action) -> bool | None:
+        """As `replay.predicate.Detector`."""
+        if any(_call(call) == self._tagged for call in given.calls):
+            return True
+        return None if given.cut is not None else False
 
 
 def _shown(finding: Finding) -> Shown:
@@ -97,7 +114,7 @@ def _shown(finding: Finding) -> Shown:
     return "later" if rule is None else rule.shown
 
 
-def detector_at(trace: Trace, findings: Iterable[Finding], step: int | None) -> Detector | None:
+def detector_at(trace: Trace, findings: Iterable[Finding], step: int | None) -> RuleDetector | None:
     """The detector of what was found at a step, None where no rule found anything there."""
     here = [found for found in findings if found.step == step]
     direct = [found for found in here if _shown(found) == "answer"]
@@ -136,6 +153,10 @@ def supposed(trace: Trace, at: Step, given: Action) -> Trace:
 def _identity(given: Action) -> str:
     """What tells answers apart."""
     return digests.canonical([[_call(call) for call in given.calls], given.text, given.cut])
+
+
+def _recorded(act: ToolCall) -> str:
+    return _call(Act(tool=act.name, arguments=act.arguments, raw=act.arguments_raw))
 
 
 def _call(call: Act) -> str:

@@ -25,7 +25,7 @@ from replay.statistics import ALPHA, fisher
 from replay.store.handle import Store
 from replay.trace import Trace
 from taxonomy.classes import Attribution, FailureClass
-from taxonomy.detectors import detector_at
+from taxonomy.detectors import TaggedCallDetector, detector_at
 from taxonomy.failures import is_agents
 from taxonomy.findings import Candidate, Diagnosis, Finding
 from taxonomy.judgements.tags import TagRow
@@ -76,8 +76,9 @@ def break_of(
 ) -> Break | LeftOut:
     """Where a run broke: where a person tagged it, else at its first candidate.
 
-    Of several, those of the class it is counted under go first; where the rules see a failure and
-    no candidate, it is the step of the failure. A failure not attributed to the agent is left out.
+    Of several, those of the class it is counted under go first; one after all that shows the class
+    cannot have caused it. Where the rules see a failure and no candidate, it is the step of the
+    failure. A failure not attributed to the agent is left out.
     """
     if outcome == "passed":
         return LeftOut(trace=trace, why=PASSED)
@@ -121,15 +122,28 @@ def _candidate(
 ) -> Candidate | None:
     shows = {each.step for each in found if each.failure is failure}
     of_it = (each for each in candidates if each.step in shows)
-    return next(of_it, candidates[0] if candidates else None)
+    before = (each for each in candidates if not shows or each.step < max(shows))
+    return next(of_it, next(before, None))
 
 
 def detector_of(trace: Trace, found: Iterable[Finding], broke: Break) -> Detector | None:
     """Who tells whether an answer at the break shows the failure: the rule that found it there,
-    one of its class first. None where no rule did: what repeats the recording shows it."""
-    every = tuple(found)
+    one of its class first. Of a call that a person tagged, what a rule says of another call tells
+    nothing; where no rule can tell of other answers, those that make the tagged call show it. None
+    where nobody tells: what repeats the recording shows it."""
+    every = tuple(each for each in found if is_about(each, broke, trace))
     of_it = [each for each in every if each.failure is broke.failure]
-    return detector_at(trace, of_it, broke.step) or detector_at(trace, every, broke.step)
+    rule = detector_at(trace, of_it, broke.step) or detector_at(trace, every, broke.step)
+    tagged = next((act for act in trace.steps[broke.step].acts if act.id == broke.span), None)
+    if tagged is not None and (rule is None or not rule.reads_answers):
+        return TaggedCallDetector(tagged, broke.step, broke.by)
+    return rule
+
+
+def is_about(finding: Finding, broke: Break, trace: Trace) -> bool:
+    """May a finding of the same step be about what broke? One about another call is not."""
+    calls = {act.id for act in trace.steps[broke.step].acts}
+    return finding.span == broke.span or not {finding.span, broke.span} <= calls
 
 
 # --- which healthy steps

@@ -27,7 +27,7 @@ from replay import messages
 from replay.edit.changes import Change, Edit, InjectConstraint, PatchSystem, ReplaceText, SetTool
 from replay.effects import words_of
 from replay.trace import Step, Trace
-from taxonomy.edit_test import Break
+from taxonomy.edit_test import Break, is_about
 from taxonomy.findings import Finding
 from taxonomy.rules.rule import RuleContext
 from taxonomy.suggestions.advice import Advice, Failure, advise
@@ -64,7 +64,7 @@ def suggest_edits(
 
     The same run gives the same edits; none is longer than `MOST_HUNKS` places.
     """
-    finding = _finding_at(found, broke)
+    finding = _finding_at(found, broke, trace)
     failure = broke.failure or (finding.failure if finding is not None else None)
     if failure is None:
         return NoSuggestion(
@@ -85,9 +85,9 @@ def suggest_edits(
     return fit or NoSuggestion(trace=trace.id, why="the tools to describe are not recorded")
 
 
-def _finding_at(found: Iterable[Finding], broke: Break) -> Finding | None:
+def _finding_at(found: Iterable[Finding], broke: Break, trace: Trace) -> Finding | None:
     """What a rule says of the break, of its class where one does."""
-    here = [each for each in found if each.step == broke.step]
+    here = [each for each in found if each.step == broke.step and is_about(each, broke, trace)]
     of_class = (each for each in here if each.failure is broke.failure)
     if broke.failure is None:
         return next(iter(here), None)

@@ -27,6 +27,7 @@ from tests.bench import (
     replaying,
     served,
     spending,
+    suggest,
     taking,
 )
 from tests.bench.measure import Row
@@ -41,6 +42,7 @@ GROUPS: dict[str, Callable[[Path], Iterator[Row]]] = {
     "import": importing.rows,
     "spans": taking.rows,
     "diagnosis": diagnosing.rows,
+    "suggest": suggest.rows,
     "app": app.rows,
 }
 

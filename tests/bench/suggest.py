@@ -1,4 +1,5 @@
-"""`python -m tests.bench.suggest`: how often a suggested edit is called a fix, wrongly and rightly.
+"""How often a suggested edit is called a fix, wrongly and rightly: `python -m tests.bench suggest`,
+and in full `python -m tests.bench.suggest`.
 
 Simulated agents first: at each break the arms answer by chance, with rates that are set, and the
 counts go through the very functions that decide. Then the demo model, whose faults are planted in
@@ -25,22 +26,26 @@ from arc_tui.features.edit_test.suggest.view import (
     verdict_sentence,
 )
 from arc_tui.places import fixtures
+from replay import messages
 from replay.formats import arc
 from replay.models.cached import Cached
 from replay.statistics import rate
 from replay.store import read
 from replay.store.handle import Store
 from replay.store.rows import trace_rows
+from replay.trace import Step, ToolCall
 from taxonomy.classes import FailureClass
 from taxonomy.judgements.schema import open_ledger
 from taxonomy.judgements.tags import Tag, put_tag
 from taxonomy.suggestions.trial import Tried, holding, score
+from tests.bench.measure import Row
 from tests.judge_policy import quoted
 from tests.messages_api import message, text
 from tests.shop import runs
 from tests.shop.tasks import TASKS
 
 TRIES = 2_000
+ROW_TRIES = 500
 SAMPLES = 5
 EDITS = 3
 
@@ -186,16 +191,24 @@ def put_shop(store: Store, folder: Path, variant: str, trials: int = TRIALS) -> 
 
 
 def tag_wrong_tools(store: Store) -> None:
-    """What a person sees in the runs of the stock tasks: the catalogue was asked for the stock."""
+    """What a person sees in the runs that failed: the catalogue was asked for the stock."""
     for row in trace_rows(store):
-        if row.task != "stock" or row.outcome != "failed":
+        if row.outcome != "failed":
             continue
         steps = read.load(store, row.trace).steps
         asked = [(step.index, act.id) for step in steps for act in step.acts
-                 if act.name == "get_product"]  # fmt: skip
+                 if act.name == "get_product" and is_for_stock(act, step)]  # fmt: skip
         for step, span in asked[:1]:
             wrong = FailureClass.WRONG_TOOL
             put_tag(store, Tag(trace=row.trace, span=span, step=step, failure=wrong, by="bench"))
+
+
+def is_for_stock(act: ToolCall, step: Step) -> bool:
+    """Does the agent say that it makes this call to see whether the product is in stock?"""
+    answer = step.ask.response.message
+    said = messages.text(answer) if answer is not None else ""
+    product = act.arguments["product"] if isinstance(act.arguments, dict) else None
+    return f"whether the {product} is in stock" in said
 
 
 def of_demo(variant: str, query: str) -> SuggestView:
@@ -212,13 +225,32 @@ def of_demo(variant: str, query: str) -> SuggestView:
         return view
 
 
+def rows(folder: Path) -> Iterator[Row]:
+    """The worst of the agents that no edit helps, those that one edit helps, and the demo."""
+    del folder
+    wrong = max(simulated(WITHOUT, ROW_TRIES), key=lambda each: each[1])
+    yield Row("called a fix, worst agent where no edit helps", share(*wrong[1:]), "at most 5 %")
+    for name, hits, n in simulated(WITH, ROW_TRIES):
+        yield Row(f"called a fix, {name}", share(hits, n), "–")
+    for title, planted in PLANTED.items():
+        view = of_demo(*planted)
+        made = view.fix
+        said = evidence(made.looked).split(" · ")[0] if made and made.looked else "no fix"
+        yield Row(f"demo model, conformance: {title}", said, "a fix")
+
+
+def share(hits: int, n: int) -> str:
+    """In percent, with the 95 % interval."""
+    found = rate(hits, n)
+    return f"{hits / n:.1%} ({found.low:.1%}–{found.high:.1%}) of {n}"
+
+
 def main(tries: int) -> None:
     print(f"called a fix, of {tries} simulated agents each ({SAMPLES} samples, {EDITS} edits):")
     for title, agents in (("no edit helps", WITHOUT), ("one edit helps (power)", WITH)):
         print(f"\n{title}")
         for name, hits, n in simulated(agents, tries):
-            found = rate(hits, n)
-            print(f"  {hits / n:6.1%} ({found.low:.1%}–{found.high:.1%})  {name}")
+            print(f"  {share(hits, n)}  {name}")
     print("\nthe demo model, conformance:")
     for title, (variant, query) in PLANTED.items():
         view = of_demo(variant, query)

@@ -203,4 +203,71 @@ _TASKS = (
     ),
 )  # fmt: skip
 
-TASKS = {task.name: task for task in _TASKS}
+_MORE = (
+    Task(
+        "no-number-cancel",
+        "cancel an order without its number",
+        "Please cancel my order of the Orbit Headphones, I found them cheaper."
+        " eva.novak@example.com",
+        _ends(Changes(cancelled=("1048",)), "1048 is cancelled"),
+    ),
+    Task(
+        "no-number-address",
+        "another address for an order without its number",
+        "I am moving. Please change the address of my Terra Backpack to 88 Mill Lane, 10115"
+        " Berlin. chloe.martin@example.com",
+        _ends(Changes(moved={"1052": _NEW_HOME}), "1052"),
+    ),
+    Task(
+        "no-number-status",
+        "a parcel without a number",
+        "Where is my Aurora Lamp? I am dev.patel@example.com.",
+        _ends(_NOTHING, "2026-03-16"),
+    ),
+    Task(
+        "lamp-stock",
+        "is it in stock",
+        "Is the Aurora Lamp in stock? I would take two.",
+        _ends(_NOTHING, "31 left"),
+    ),
+    Task(
+        "kettle-stock",
+        "where is it, and is another available",
+        "Where is order 1053? And is the Nimbus Kettle available?",
+        _ends(_NOTHING, "2026-03-18", "12 left"),
+    ),
+    Task(
+        "speaker-stock",
+        "a feature of one, and whether another is in stock",
+        "Does the Terra Backpack have a rain cover? And is the Pico Speaker in stock?",
+        _ends(_NOTHING, "rain cover", "18 left"),
+    ),
+    Task(
+        "headphones-warranty",
+        "the warranty of headphones",
+        "What is your warranty policy for the Orbit Headphones?",
+        _ends(_NOTHING, "two years"),
+    ),
+    Task(
+        "gift-card",
+        "is a gift card good for long",
+        "How long is a gift card good for? I got one from your shop, are gift cards valid for the"
+        " Aurora Lamp?",
+        _ends(_NOTHING, "three years"),
+    ),
+    Task(
+        "prefix-refund",
+        "a refund by a number with a prefix",
+        "Please refund order ORD-1047, both things arrived broken. eva.novak@example.com",
+        _ends(Changes(refunds={"1047": 8150})),
+    ),
+    Task(
+        "capitals-refund",
+        "a refund, with an e-mail address in capitals",
+        "The Nimbus Kettle leaks, I would like my money back. My e-mail is Ana.Lind@Example.com.",
+        _ends(Changes(refunds={"1038": 3900}), r"39\.00"),
+    ),
+)
+"""Not in the bundle: more of what its versions do wrong, for what is measured by task."""
+
+TASKS = {task.name: task for task in (*_TASKS, *_MORE)}

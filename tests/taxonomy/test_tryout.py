@@ -9,11 +9,12 @@ from typing import Literal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
-from replay.action import Action
+from replay.action import Act, Action
 from replay.compare.actions import Difference
 from replay.locked.tally import Reply, StepResult
-from replay.trace import Fidelity, Level
+from replay.trace import Fidelity, Level, ToolCall
 from taxonomy.classes import Attribution, FailureClass
 from taxonomy.edit_test import (
     FEWEST,
@@ -103,6 +104,15 @@ def test_a_failure_without_a_candidate_broke_where_the_rule_saw_it() -> None:
     assert (found.step, found.by) == (2, "loop, by rule")
 
 
+def test_a_candidate_after_all_that_shows_the_class_is_no_break() -> None:
+    found = break_of("t", "failed", [word(at=2)], diagnosis(LOOP, at=[5, 4]))
+    assert isinstance(found, Break)
+    assert (found.step, found.by) == (2, "loop, by rule")
+    before = break_of("t", "failed", [word(at=2)], diagnosis(LOOP, at=[5, 1]))
+    assert isinstance(before, Break)
+    assert (before.step, before.by) == (1, "first candidate")
+
+
 def test_a_run_that_passed_or_broke_nowhere_is_left_out() -> None:
     assert break_of("t", "passed", [word()], None) == LeftOut(trace="t", why=PASSED)
     assert break_of("t", "failed", [], diagnosis()) == LeftOut(trace="t", why=NO_BREAK)
@@ -136,6 +146,52 @@ def test_the_detector_at_a_break_is_the_rule_of_the_class_it_counts_under() -> N
     assert fallback is not None
     assert fallback.name == "malformed, by rule"
     assert detector_of(run, [], broke) is None
+
+
+def test_what_a_rule_says_of_another_call_than_the_tagged_one_tells_nothing() -> None:
+    """Of two calls of a step a person tagged the second; the rule blames the first."""
+    order, product = call("get_order", order_id="1"), call("get_product", product="Lamp")
+    run = trace([step(order, product)])
+    first, second = run.steps[0].acts
+    finding = Finding(
+        failure=FailureClass.WRONG_TOOL, step=0, span=first.id, why="", rule="wrong tool"
+    )
+    broke = Break(
+        trace=run.id, step=0, by="tagged by ann", failure=FailureClass.WRONG_TOOL, span=second.id
+    )
+    detector = detector_of(run, [finding], broke)
+    assert detector is not None
+    assert detector.name == "tagged by ann"
+    kept, other = as_act(first), Act(tool="check_stock", arguments={"product": "Lamp"})
+    assert detector.shows(answer(kept, as_act(second))) is True
+    assert detector.shows(answer(as_act(second))) is True
+    assert detector.shows(answer(kept, other)) is False
+    assert detector.shows(answer()) is False
+    whole = detector_of(run, [finding], structs.replace(broke, span=None))
+    assert whole is not None
+    assert whole.name == "wrong tool, by rule"
+
+
+def test_of_a_tagged_call_a_rule_that_reads_other_answers_decides() -> None:
+    """A made-up value may become another made-up one: the call alone would not show that."""
+    run = trace([step(call("refund_order", order_id="7731", amount=1))], task="Refund it, please.")
+    act = run.steps[0].acts[0]
+    found = [structs.replace(MADE_UP, step=0, span=act.id)]
+    broke = Break(
+        trace=run.id, step=0, by="tagged by ann",
+        failure=FailureClass.HALLUCINATED_STATE, span=act.id,
+    )  # fmt: skip
+    detector = detector_of(run, found, broke)
+    assert detector is not None
+    assert detector.name == "hallucinated state, by rule"
+
+
+def as_act(made: ToolCall) -> Act:
+    return Act(tool=made.name, arguments=made.arguments, raw=made.arguments_raw)
+
+
+def answer(*calls: Act) -> Action:
+    return Action(calls=calls)
 
 
 def test_words_come_by_the_recording_that_lists_show() -> None:

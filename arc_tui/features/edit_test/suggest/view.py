@@ -30,6 +30,7 @@ from arc_tui.ui import format
 from replay.budget import Limits
 from replay.edit.changes import Change
 from replay.locked.row import Schedule
+from replay.statistics import ALPHA
 from replay.store.edits import short
 from taxonomy.edit_test import FEWEST
 from taxonomy.suggestions.trial import FEWEST_TASKS, Score, Tried, score
@@ -207,7 +208,7 @@ def verdict_sentence(edit: SuggestedEdit) -> str:
         case "fix":
             return (
                 f"Fix: on {format.count(found.tasks, 'task')} held back, {seen} ({chance})."
-                f" {NOT_OUTCOMES}"
+                f"{_harm(view)} {NOT_OUTCOMES}"
             )
         case "no fix":
             return f"No fix: on the tasks held back, {seen} ({chance}){_lacking(found)}."
@@ -221,6 +222,14 @@ def verdict_sentence(edit: SuggestedEdit) -> str:
             )
         case "not tested":
             return "Not finished: nothing is claimed."
+
+
+def _harm(view: EditTestView) -> str:
+    """What an edit does to healthy steps, where that is more than chance."""
+    if not view.broke.hits or view.step_p > ALPHA:
+        return ""
+    steps = format.count(view.broke.rate.n, "healthy step")
+    return f" It also broke {view.broke.hits} of {steps}, beyond chance ({p_words(view.step_p)})."
 
 
 def _lacking(found: Score) -> str:
