@@ -20,6 +20,7 @@ from replay.store.handle import Store
 from taxonomy.metrics import cost, reliability
 from taxonomy.metrics.cost import Money
 from taxonomy.query.filter import ALL, Filter
+from taxonomy.query.language import quoted
 from taxonomy.stats.runs import natural
 
 Order: TypeAlias = Literal["changed", "task", "passed"]
@@ -264,9 +265,3 @@ def _bases(runs: Iterable[_Models]) -> dict[_Models, frozenset[str]]:
         inside = [each for each in least[variant] if each <= models]
         found[variant, models] = inside[0] if len(inside) == 1 else models
     return found
-
-
-def quoted(text: str) -> str:
-    """A value of the query language that means itself."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'

@@ -1,19 +1,27 @@
-"""Runs as a matrix: as `arc ls --matrix` prints it."""
+"""Runs as a matrix: as `arc ls --matrix` prints it, and the screen."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 from msgspec import structs
+from textual.pilot import Pilot
 
+from arc_tui.app import ArcApp
 from arc_tui.commands import cli
 from arc_tui.features.runs.command import _blocks
+from arc_tui.features.runs.matrix import MatrixScreen
+from arc_tui.features.runs.screen import RunsScreen
+from arc_tui.settings import Settings
 from replay.trace import ModelCall, Outcome
 from tests.arc_tui.sample import header, put
 from tests.build import step, trace
+from tests.screen import settle, text
 
 GRID = {
     "refund": {"v1": "pppp", "v2": "ffff"},
@@ -128,3 +136,86 @@ def test_columns_that_do_not_fit_a_line_stand_below() -> None:
     assert list(_blocks(left, cells, 200)) == [(0, 3)]
     assert list(_blocks(left, cells, 30)) == [(0, 1), (1, 3)]
     assert list(_blocks(left, cells, 3)) == [(0, 1), (1, 2), (2, 3)]  # one is always shown
+
+
+@asynccontextmanager
+async def shown(
+    path: Path, *keys: str, size: tuple[int, int] = (80, 24)
+) -> AsyncIterator[Pilot[None]]:
+    app = ArcApp(path, settings=Settings())
+    async with app.run_test(size=size, notifications=True) as pilot:
+        await settle(pilot)
+        await press(pilot, *keys)
+        yield pilot
+
+
+async def press(pilot: Pilot[None], *keys: str) -> None:
+    for key in keys:
+        await pilot.press(key)
+        await settle(pilot)
+
+
+@pytest.mark.pilot
+async def test_enter_lists_the_runs_of_the_cell_by_their_query(grid: Path) -> None:
+    async with shown(grid, "ctrl+k", "l", "enter") as pilot:
+        runs = pilot.app.screen
+        assert isinstance(runs, RunsScreen)
+        words = 'task="refund" variant="v2" model="large"'
+        assert (runs.arrangement.words, len(runs.listed.traces)) == (words, 4)
+        await press(pilot, "escape", "ctrl+k")
+        assert isinstance(pilot.app.screen, MatrixScreen)
+
+
+@pytest.mark.pilot
+async def test_the_matrix_is_of_the_runs_that_are_listed(grid: Path) -> None:
+    async with shown(grid, "slash", *"variant:v2", "enter", "ctrl+k") as pilot:
+        matrix = pilot.app.screen
+        assert isinstance(matrix, MatrixScreen)
+        assert [column.variant for column in matrix.view.matrix.columns] == ["v2"]
+        await press(pilot, "enter")
+        runs = pilot.app.screen
+        assert isinstance(runs, RunsScreen)
+        assert runs.arrangement.words.startswith('(variant:v2) task="')
+        assert len(runs.listed.traces) in (2, 4)
+
+
+@pytest.mark.pilot
+async def test_an_empty_cell_has_no_runs_to_list(grid: Path) -> None:
+    async with shown(grid, "ctrl+k", "j", "j", "enter") as pilot:
+        assert isinstance(pilot.app.screen, MatrixScreen)
+        assert "No run of this task in this column." in text(pilot.app)
+
+
+@pytest.mark.pilot
+async def test_columns_beyond_the_line_come_into_sight(tmp_path: Path) -> None:
+    path = tmp_path / "wide.db"
+    put_grid(path, {"task": {f"v{number}": "p" for number in range(12)}})
+    async with shown(path, "ctrl+k") as pilot:
+        assert "columns 1–4 of 12" in text(pilot.app)
+        await press(pilot, *"l" * 30)
+        assert "columns 9–12 of 12" in text(pilot.app)
+        assert "v11" in text(pilot.app)
+        await press(pilot, *"h" * 30)
+        assert "columns 1–4 of 12" in text(pilot.app)
+        await pilot.resize_terminal(40, 24)
+        await settle(pilot)
+        assert "of 12" in text(pilot.app)
+
+
+@pytest.mark.pilot
+async def test_tasks_are_sorted_and_the_cursor_goes_to_the_first(grid: Path) -> None:
+    async with shown(grid, "ctrl+k", "G", "S") as pilot:
+        matrix = pilot.app.screen
+        assert isinstance(matrix, MatrixScreen)
+        assert [row.task for row in matrix.table.matrix.rows][0] == "new"  # noqa: RUF015
+        assert (matrix.table.cursor, "by task" in text(pilot.app)) == (0, True)
+
+
+@pytest.mark.pilot
+async def test_no_task_says_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "arc.db"
+    put_grid(path, {"task": {"v1": "p"}})
+    async with shown(path, "slash", *"nosuch", "enter", "ctrl+k") as pilot:
+        assert "No runs of a task match 'nosuch'." in text(pilot.app)
+        await press(pilot, "S", "enter", "l", "escape")
+        assert isinstance(pilot.app.screen, RunsScreen)
