@@ -51,6 +51,22 @@ class SearchRuns(Message):
     text: str
 
 
+@dataclass
+class FilterRuns(Message):
+    """The list of runs, of which it shows those that a query means."""
+
+    query: str
+    with_held_out: bool
+
+
+@dataclass
+class OpenMatrix(Message):
+    """The runs that a query means, as tasks by variant and model."""
+
+    query: str
+    with_held_out: bool
+
+
 class OpenDemo(Message):
     """The bundled runs; they have a database of their own."""
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from arc_tui.features.runs.widgets import RunTable
     from arc_tui.features.trace.screen import TraceScreen
     from arc_tui.navigation import (
+        FilterRuns,
         OpenBisect,
         OpenBisectSteps,
         OpenClassify,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
         OpenCost,
         OpenEditTest,
         OpenFreeReplay,
+        OpenMatrix,
         OpenProbes,
         OpenQueue,
         OpenReplay,
@@ -110,6 +112,15 @@ class Navigation(App[None]):
 
     async def on_search_runs(self, event: SearchRuns) -> None:
         (await self._back_to_runs()).show_saying(event.text)
+
+    async def on_filter_runs(self, event: FilterRuns) -> None:
+        (await self._back_to_runs()).show_meant(event.query, event.with_held_out)
+
+    def on_open_matrix(self, event: OpenMatrix) -> None:
+        from arc_tui.features.runs.matrix import MatrixScreen
+
+        screen = MatrixScreen(self.path, event.query, with_held_out=event.with_held_out)
+        self.push_screen(screen)
 
     async def _back_to_runs(self) -> RunsScreen:
         """The list below the screen in front; where the app was opened on a run, the list takes its

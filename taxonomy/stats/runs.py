@@ -212,10 +212,10 @@ def series_of(row: TraceRow) -> str | None:
 
 def _when(row: TraceRow) -> tuple[float, list[tuple[int, str]], str]:
     """By start; where that is not known, by trial, its numbers in their order."""
-    return (math.inf if row.start_ns is None else row.start_ns), _natural(row.trial), row.trace
+    return (math.inf if row.start_ns is None else row.start_ns), natural(row.trial), row.trace
 
 
-def _natural(text: str | None) -> list[tuple[int, str]]:
+def natural(text: str | None) -> list[tuple[int, str]]:
     """A key that sorts v9 before v10."""
     parts = re.findall(r"[0-9]+|[^0-9]+", text or "")
     return [(int(part), "") if part.isdecimal() else (0, part) for part in parts]
@@ -306,7 +306,7 @@ def grouped(
     found: dict[tuple[str | None, ...], set[str]] = {}
     for row in rows:
         found.setdefault(tuple(_column(row, name) for name in by), set()).add(row.trace)
-    order = sorted(found, key=lambda key: [(each is None, _natural(each)) for each in key])
+    order = sorted(found, key=lambda key: [(each is None, natural(each)) for each in key])
     return {key: frozenset(found[key]) for key in order}
 
 

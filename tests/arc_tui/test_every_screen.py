@@ -51,6 +51,7 @@ CHOOSE_EDIT = "replay.stored row.next ask.choose"
 
 TABLE = (
     Row("FailuresScreen", "RunsScreen", "runs.failures", "failures"),
+    Row("MatrixScreen", "RunsScreen", "runs.matrix", "screen_matrix"),
     Row("CalibrationScreen", "RunsScreen", "runs.calibration", "calibration_break"),
     Row("TraceScreen", "RunsScreen", "runs.open", "trace"),
     Row("TraceScreen", "RunsScreen", "runs.queue", "screen_queue"),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import click
-from msgspec import Struct
+from msgspec import Struct, structs
+from rich.cells import cell_len
 from rich.text import Text
 
 from arc_tui.cli import (
@@ -23,7 +25,9 @@ from arc_tui.cli import (
     open_store,
     print_held_out,
     print_json,
+    print_line,
     print_list,
+    print_table,
 )
 from arc_tui.ui import format
 from arc_tui.views.columns import (
@@ -37,6 +41,18 @@ from arc_tui.views.columns import (
     mark,
     sorted_by,
 )
+from arc_tui.views.matrix import (
+    MatrixView,
+    build_matrix,
+    cell_text,
+    change_text,
+    column_cells,
+    column_head,
+    headings,
+    model_name,
+    notes,
+    variant_name,
+)
 from arc_tui.views.runs import chosen, run_rows, total_cost
 from replay.errors import NotFound
 from replay.store.handle import Store
@@ -44,12 +60,14 @@ from replay.store.search import runs_saying
 from taxonomy.held_out import HeldOutNote, hidden, parted
 from taxonomy.query.filter import ALL
 from taxonomy.query.listing import RunRow, run_order, runs_at
+from taxonomy.stats.matrix import ORDERS, Order, ordered
 
 
 @click.command(
     epilog=examples(
         "arc ls outcome:failed --sort -tokens --limit 10",
         "arc ls 'tag:hallucinated steps>5' --columns task,variant,why",
+        "arc ls 'variant:v4 or variant:v8' --matrix",
     )
 )
 @click.argument("query", nargs=-1)
@@ -59,6 +77,13 @@ from taxonomy.query.listing import RunRow, run_order, runs_at
 @limit_option
 @click.option("--sort", metavar="[-]COLUMN", help="Sort by a column; `-cost`: highest first.")
 @click.option("--columns", metavar="A,B,…", help="Show these columns (`arc help columns`).")
+@click.option(
+    "--matrix",
+    "as_matrix",
+    is_flag=True,
+    help="Show tasks by variant and model; --sort changed, task or passed.",
+)
+@click.option("-k", "k", type=click.IntRange(1), help="The k of pass^k in the matrix.")
 @held_out_option
 @json_option
 @db_option
@@ -68,6 +93,8 @@ def ls(
     limit: int,
     sort: str | None,
     columns: str | None,
+    as_matrix: bool,
+    k: int | None,
     with_held_out: bool,
     as_json: bool,
     db: Path | None,
@@ -77,6 +104,14 @@ def ls(
     `arc help query` explains the query language. A plain word matches the columns of a run, a
     "quoted text" its messages. In a shell, quote the whole query.
     """
+    if as_matrix:
+        _refuse({"--all": every, "--columns": columns is not None}, "be combined with --matrix")
+        wanted = _matrix_order(sort)
+        with open_judged(db) as store:
+            view = build_matrix(store, " ".join(query), k=k, with_held_out=with_held_out)
+        print_held_out(view.held_out)
+        return _matrix(view, wanted, sort, limit, as_json)
+    _refuse({"-k": k is not None}, "be used without --matrix")
     shown = tuple(map(_column, columns.split(","))) if columns else PRINTED
     by = None if sort is None else _column(sort.removeprefix("-"))
     with open_judged(db) as store:
@@ -107,6 +142,72 @@ def ls(
     usd = format.usd(cost, complete=complete) if cost is not None else "unknown"
     click.echo(f"{format.count(len(rows), 'run')} · {failed} failed · cost {usd}", err=True)
     return 0
+
+
+def _refuse(given: dict[str, bool], why: str) -> None:
+    """Raises UsageError for the first option that was given and means nothing here."""
+    for name in (name for name, there in given.items() if there):
+        raise click.UsageError(f"{name} cannot {why}")
+
+
+def _matrix_order(sort: str | None) -> Order:
+    """The order of the rows of a matrix. Raises NotFound."""
+    name = "changed" if sort is None else sort.removeprefix("-")
+    for each in ORDERS:
+        if each == name:
+            return each
+    near = get_close_matches(name, ORDERS, n=1)
+    raise NotFound("matrix order", name, near, hint=f"known: {', '.join(ORDERS)}")
+
+
+def _matrix(view: MatrixView, by: Order, sort: str | None, limit: int, as_json: bool) -> int:
+    """The matrix: a row for each variant and model, then one for each task."""
+    rows = ordered(view.matrix.rows, by, reverse=sort is not None and sort.startswith("-"))
+    found = structs.replace(view.matrix, rows=tuple(limited(rows, limit)))
+    if as_json:
+        print_json(found)
+        return 0
+    if not found.rows:
+        words = f" match '{format.one_line(view.query)}'" if view.query else ""
+        click.echo(f"No runs of a task{words}." if words else "No runs of a task yet.", err=True)
+        return 0
+    out = console()
+    names = [
+        [variant_name(each), format.cut(model_name(each), MODEL), *column_cells(found, each)]
+        for each in found.columns
+    ]
+    print_table(out, ["variant", "model", *column_head(found)], names)
+    heads = [format.cut(each, HEADING) for each in headings(found)]
+    cells = [[cell_text(cell) for cell in row.cells] for row in found.rows]
+    width = out.width if out.is_terminal else sys.maxsize
+    left = [["task", "change"], *([format.cut(format.one_line(row.task), TASK), change_text(row)]
+                                  for row in found.rows)]  # fmt: skip
+    for first, last in _blocks(left, [heads, *cells], width):
+        out.print()
+        table = [[*left[at + 1], *row[first:last]] for at, row in enumerate(cells)]
+        print_table(out, [*left[0], *heads[first:last]], table)
+    print_line(out, "; ".join(notes(view)), "dim")
+    return 0
+
+
+TASK, MODEL, HEADING = 32, 40, 24
+"""Characters of a name in a printed matrix; `--json` has all of it."""
+
+
+def _blocks(
+    left: Sequence[Sequence[str]], cells: Sequence[Sequence[str]], width: int
+) -> Iterator[tuple[int, int]]:
+    """The columns of a matrix as (first, end) of those that stand beside each other in a line, each
+    time after the columns at the left."""
+    edge = sum(max(map(cell_len, column)) + 2 for column in zip(*left, strict=True))
+    first, used = 0, edge
+    for at, column in enumerate(zip(*cells, strict=True)):
+        needed = max(map(cell_len, column)) + 2
+        if at > first and used + needed > width:
+            yield first, at
+            first, used = at, edge
+        used += needed
+    yield first, len(cells[0])
 
 
 def _column(name: str) -> Column:

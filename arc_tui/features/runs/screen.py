@@ -30,6 +30,7 @@ from arc_tui.navigation import (
     OpenCost,
     OpenDemo,
     OpenFailures,
+    OpenMatrix,
     OpenTrace,
     read_queue,
 )
@@ -53,7 +54,7 @@ from arc_tui.views.runs import (
 )
 from replay.store.handle import Store
 from taxonomy.judgements.diagnoses import undiagnosed
-from taxonomy.query.language import BadQuery
+from taxonomy.query.language import BadQuery, quoted
 from taxonomy.query.listing import RunRow, runs_at
 
 if TYPE_CHECKING:
@@ -85,6 +86,8 @@ class RunsScreen(Watching):
              tooltip="Show failed runs only, or all again"),
         bind("A", "failures", id="runs.failures",
              tooltip="Count the failures by class and attribution, with the runs of each"),
+        bind("^k", "matrix", id="runs.matrix", show=False,
+             tooltip="Show the tasks of these runs by variant and model: passed, pass^k, cost"),
         bind("T", "queue(False)", id="runs.queue",
              tooltip="Go through the runs that need a tag of yours"),
         bind("Q", "queue(True)", id="runs.blind", show=False,
@@ -423,6 +426,9 @@ class RunsScreen(Watching):
     def action_failures(self) -> None:
         self.post_message(OpenFailures())
 
+    def action_matrix(self) -> None:
+        self.post_message(OpenMatrix(self.arrangement.words, bool(self._with_held_out)))
+
     def action_calibration(self) -> None:
         self.post_message(OpenCalibration())
 
@@ -440,9 +446,16 @@ class RunsScreen(Watching):
 
     def show_saying(self, words: str) -> None:
         """List the runs in which somebody says some words; escape shows all again."""
-        quoted = words.replace("\\", "\\\\").replace('"', '\\"')
-        self.arrangement = Arrangement(order=self.arrangement.order, words=f'"{quoted}"')
-        self.prompt.line.value = self.arrangement.words
+        self._show_words(quoted(words))
+
+    def show_meant(self, query: str, with_held_out: bool) -> None:
+        """List the runs that a query means; escape shows all again."""
+        self._with_held_out = with_held_out
+        self._show_words(query)
+
+    def _show_words(self, query: str) -> None:
+        self.arrangement = Arrangement(order=self.arrangement.order, words=query)
+        self.prompt.line.value = query
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "held_out":

@@ -1,0 +1,135 @@
+"""Runs as a matrix of tasks by variant and model, in words and figures: for `arc ls --matrix` and
+the matrix screen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from arc_tui.ui import format
+from arc_tui.ui.tables import share, short
+from arc_tui.views.runs import chosen
+from replay.store.handle import Store
+from taxonomy.held_out import HeldOutNote
+from taxonomy.query.filter import without_tasks
+from taxonomy.query.listing import held_out_note
+from taxonomy.stats.matrix import EMPTY as NO_MATRIX
+from taxonomy.stats.matrix import Column, Matrix, Order, Row, Trials, matrix
+
+SORTED: dict[Order, str] = {
+    "changed": "most changed first",
+    "task": "by task",
+    "passed": "least passed first",
+}
+"""What each order is called."""
+
+
+class MatrixView(Struct, frozen=True, eq=False, kw_only=True):
+    """Everything the matrix screen draws, of the runs that a query means. What is `held_out`, the
+    runs of held-out tasks, is in none of the rest unless it is shown."""
+
+    database: str
+    query: str
+    matrix: Matrix
+    held_out: HeldOutNote = HeldOutNote()
+
+
+EMPTY = MatrixView(database="", query="", matrix=NO_MATRIX)
+
+
+def build_matrix(
+    store: Store, query: str = "", *, k: int | None = None, with_held_out: bool = False
+) -> MatrixView:
+    """The matrix of the runs that a query means. Raises BadQuery."""
+    held = held_out_note(store, shown=with_held_out)
+    return MatrixView(
+        database=store.path.name if store.path else ":memory:",
+        query=query,
+        matrix=matrix(store, chosen(store, query) & without_tasks(held.hidden), k=k),
+        held_out=held,
+    )
+
+
+def variant_name(column: Column) -> str:
+    return format.one_line(column.variant) or format.UNKNOWN
+
+
+def model_name(column: Column) -> str:
+    """The models that answered in all runs of a column, and how many others in some."""
+    more = f" +{len(column.also)}" if column.also else ""
+    return (format.one_line(column.models).replace(",", ", ") or format.UNKNOWN) + more
+
+
+def headings(found: Matrix) -> list[str]:
+    """What tells the columns apart, in a line each: the variant, the model, or both."""
+    if len(found.columns) == 1:
+        return ["passed"]
+    variants = {column.variant for column in found.columns}
+    models = {column.models for column in found.columns}
+    if len(variants) == len(found.columns) and variants != {None}:
+        return [variant_name(column) for column in found.columns]
+    if len(models) == len(found.columns):
+        return [model_name(column) for column in found.columns]
+    return [f"{variant_name(column)} · {model_name(column)}" for column in found.columns]
+
+
+def cell_text(cell: Trials | None) -> str:
+    """Passed of the runs of known outcome, then how many are unknown: `3/4`, `3/4 1?`."""
+    if cell is None:
+        return ""
+    known = f"{cell.passed}/{cell.decided}" if cell.decided else ""
+    unknown = f"{cell.unknown}?" if cell.unknown else ""
+    return " ".join(filter(None, (known, unknown)))
+
+
+def change_text(row: Row) -> str:
+    """How far its columns differ in the share passed."""
+    return short(row.change)
+
+
+def cost_text(column: Column) -> str:
+    """What a resolved task costs, `≥` where not all runs have a known cost."""
+    each = column.per_resolved
+    return format.amount(each.cost_usd, complete=each.cost_complete)
+
+
+COLUMN_HEAD = ("runs", "unknown", "pass@1 (95 %)", "tasks", "pass^{k} (95 %)", "tasks",
+               "per resolved")  # fmt: skip
+
+
+def column_head(found: Matrix) -> list[str]:
+    """The headings of `column_cells`, after variant and model; pass^1 is pass@1."""
+    cells = [each.format(k=found.k) for each in COLUMN_HEAD]
+    return cells if found.k > 1 else [*cells[:4], *cells[6:]]
+
+
+def column_cells(found: Matrix, column: Column) -> list[str]:
+    """A column in figures."""
+    hat = [share(column.pass_hat), format.number(column.pass_hat.n)] if found.k > 1 else []
+    return [
+        format.number(column.runs),
+        format.number(column.unknown),
+        share(column.pass_one),
+        format.number(column.pass_one.n),
+        *hat,
+        cost_text(column),
+    ]
+
+
+def notes(view: MatrixView) -> Iterator[str]:
+    """What has to be known to read the matrix, in sentences."""
+    found = view.matrix
+    marks = "cells: passed/runs of known outcome"
+    unknown = any(column.unknown for column in found.columns)
+    yield f"{marks}, and runs of unknown outcome as 1?" if unknown else marks
+    yield "rates: mean over tasks, 95 % Wilson interval over tasks"
+    if found.k > 1 and any(column.short for column in found.columns):
+        yield f"pass^{found.k} leaves out tasks of fewer than {found.k} runs of known outcome"
+    if found.taskless:
+        yield f"{format.count(found.taskless, 'run')} without a task left out"
+    also = sorted({model for column in found.columns for model in column.also})
+    if also:
+        named = ", ".join(map(format.one_line, also))
+        yield f"+: other models answered in some of its runs ({named})"
