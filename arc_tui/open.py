@@ -34,9 +34,9 @@ from arc_tui.features.replay.command import drained
 from arc_tui.features.replay.run import run_replay
 from arc_tui.features.replay.text import print_replay
 from arc_tui.features.runs.offers import MOST, Offer, look, offer_words
-from arc_tui.features.trace.command import brief_text
 from arc_tui.places import demo_database, fixtures
 from arc_tui.ui.format import count, one_line
+from arc_tui.views.brief import brief_text
 from arc_tui.views.runs import build_runs
 from arc_tui.views.trace import build_diagnose
 from replay.edit.files import from_files

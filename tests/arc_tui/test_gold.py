@@ -10,9 +10,9 @@ import pytest
 from arc_tui.features.compare.pair import known_pair
 from arc_tui.features.compare.run import build_compare
 from arc_tui.features.compare.view import known_facts, known_line
-from arc_tui.features.trace.command import brief_text
 from arc_tui.features.trace.pages import why_page
 from arc_tui.ui.document import Block, Fold, Item, StepLink
+from arc_tui.views.brief import brief_text
 from arc_tui.views.known import KnownLine
 from arc_tui.views.step import build_step
 from arc_tui.views.trace import build_diagnose, build_trace, hide_judgements

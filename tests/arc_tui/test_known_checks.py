@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from arc_tui.features.compare.run import build_compare
-from arc_tui.features.trace.command import brief_text
 from arc_tui.features.trace.pages import why_page
+from arc_tui.views.brief import brief_text
 from arc_tui.views.known import NAMED, KnownLine, check_lines, gold_lines
 from arc_tui.views.step import build_step
 from arc_tui.views.trace import build_diagnose, build_trace

@@ -18,8 +18,9 @@ from arc_tui.cli import PIPED_WIDTH, PlainConsole
 from arc_tui.commands import cli
 from arc_tui.features.probes.plan import ProbeRequest
 from arc_tui.features.probes.run import offered
-from arc_tui.features.trace.command import brief_text, print_step, print_trace, step_in_full
+from arc_tui.features.trace.command import print_step, print_trace, step_in_full
 from arc_tui.ui.document import NAMED
+from arc_tui.views.brief import brief_text
 from arc_tui.views.evidence import candidate_kind
 from arc_tui.views.step import StepView
 from arc_tui.views.trace import TraceView, build_diagnose, build_trace

@@ -24,16 +24,14 @@ from arc_tui.cli import (
 )
 from arc_tui.ui import format
 from arc_tui.ui.document import INDENT, LABEL, Document, Fold, HintBlock
+from arc_tui.views.brief import brief_text, judged_line
 from arc_tui.views.code import OutputView, output_view
-from arc_tui.views.evidence import by_strength, candidate_text, finding_kind
+from arc_tui.views.evidence import candidate_text
 from arc_tui.views.trace import TraceView, build_diagnose, build_trace
 from arc_tui.views.tree import TreeRow, indent, limit_depth, visible
 from replay.errors import no_step
 from replay.store.handle import Store
-from replay.trace import NO_TOOLS
-from taxonomy.classes import BY_CLASS, Attribution, FailureClass, class_label
-from taxonomy.findings import Candidate, Diagnosis, Finding
-from taxonomy.query.listing import RunRow
+from taxonomy.classes import class_label
 
 if TYPE_CHECKING:
     from arc_tui.views.step import CallView, MessageView, Seen, StepView
@@ -133,7 +131,7 @@ def print_trace(out: Console, view: TraceView) -> None:
             Text(f"candidate: step {candidate.step} · {format.one_line(candidate_text(candidate))}")
         )
     for each in view.judged:
-        out.print(Text(_judged_line(each)), soft_wrap=True)
+        out.print(Text(judged_line(each)), soft_wrap=True)
     if not view.marked:
         out.print("No break candidates.", style="dim")
     out.print()
@@ -279,150 +277,3 @@ def _long(text: str) -> str:
     if len(text) <= LONG:
         return text
     return f"{text[:LONG]}\n… {format.number(len(text) - LONG)} more characters (--json has all)"
-
-
-MAX_CHARS = 5200
-"""1 500 tokens, at three and a half characters a token to be on the safe side."""
-
-PHRASE = 200
-
-
-def brief_text(store: Store, name: str) -> str:
-    """The brief of a trace. Raises NotFound."""
-    view = build_trace(store, name)
-    parts = (_brief_head(view.run), _certain(view), _candidates(view), _unknown(view), _next(view))
-    lines = [line for part in parts if part for line in (*part, "")][:-1]
-    text = format.plain("\n".join(lines))
-    return text if len(text) <= MAX_CHARS else text[: MAX_CHARS - 20] + "\n… (truncated)"
-
-
-def _brief_head(row: RunRow) -> list[str]:
-    name = " / ".join(filter(None, [row.task, row.trial])) or row.title or row.source_id
-    outcome = row.outcome if row.outcome_value is None else f"{row.outcome} ({row.outcome_value})"
-    return [
-        f"# {_phrase(name)}",
-        f"trace {row.trace}, {row.format}, outcome {outcome}"
-        + (f", check: {row.outcome_by}" if row.outcome_by else ""),
-        f"{format.count(row.steps, 'step')}, {format.count(row.calls, 'tool call')}, "
-        f"{format.count(row.errors, 'error')}, model {row.models or 'unknown'}, "
-        f"time {format.duration(row.duration_ns)}, tokens in {format.tokens(row.input_tokens)}, "
-        f"cost {format.usd(row.cost_usd, complete=row.cost_complete)}",
-        f"title: {_phrase(row.title)}" if row.title else "title: none",
-    ]
-
-
-def _judged_line(finding: Finding) -> str:
-    """What a judge suggests, in a line: `suggested: step 3 · loop · reason · judge NAME · …`."""
-    name = class_label(finding.failure, finding.sub)
-    return format.one_line(
-        f"suggested: step {finding.step} · {name} · {finding.why} · {finding.rule}"
-    )
-
-
-def _candidates(view: TraceView) -> list[str]:
-    judged = [f"- {_phrase(_judged_line(each))}" for each in view.judged]
-    return [*_evidence(view), *judged]
-
-
-def _evidence(view: TraceView) -> list[str]:
-    said = view.diagnosis
-    if said is None or not said.candidates:
-        given = [each.by for each in view.scorers if each.used and each.source != "rule"]
-        why = "no rule matches"
-        if given:
-            by = ", ".join(map(_phrase, given))
-            why = f"no clear failure in the scores by {by}; no rule matches the other steps"
-        return ["## Evidence", *_others(view), f"No break candidates: {why}."]
-    shape = said.shape.value if said.shape else "unknown"
-    lines = [f"## Evidence, strongest first; shape {shape}", *_others(view)]
-    for candidate in said.candidates:
-        lines += _candidate(candidate, said)
-    return lines
-
-
-def _certain(view: TraceView) -> list[str]:
-    """What is known before any rule speaks, each fact on a line."""
-    facts = [f"- {_phrase(each.line)}" for each in view.known]
-    return ["## Known for certain", *facts] if facts else []
-
-
-def _others(view: TraceView) -> list[str]:
-    """Whom a finding outside of the candidates is attributed to: it is stronger than any."""
-    lines: list[str] = []
-    for finding in by_strength(view.diagnosis.findings if view.diagnosis else ()):
-        outside = finding.attribution not in (None, Attribution.AGENT)
-        if outside and not finding.is_hint and finding.step not in view.marked:
-            lines += _finding(finding, f"- step {finding.step} · ")
-    return lines
-
-
-def _candidate(candidate: Candidate, said: Diagnosis) -> list[str]:
-    """A candidate; its findings stand below, the strongest first, each fact once."""
-    findings = by_strength([each for each in said.findings if each.step == candidate.step])
-    place = f"step {candidate.step}"
-    same = next((f for f in findings if f.why == candidate.why and not f.is_hint), None)
-    if same is not None:
-        lines = _finding(same, f"- {place} · ", f" ({candidate.accuracy})")
-        findings.remove(same)
-    else:
-        lines = [f"- {place} · {_phrase(candidate_text(candidate))} ({candidate.accuracy})"]
-    for finding in findings:
-        lines += _finding(finding, "  ")
-    return lines
-
-
-def _finding(finding: Finding, before: str, after: str = "") -> list[str]:
-    """A finding with its kind, its evidence and the first fix."""
-    kind = "hint, not counted · " if finding.is_hint else ""
-    kind += finding_kind(finding)
-    name = class_label(finding.failure, finding.sub)
-    lines = [f"{before}{kind}: {name} · {_phrase(finding.why)}{after}"]
-    lines += [
-        f"    {_phrase(each.role)}: {_phrase(each.text)} [{each.place or 'step ' + str(each.step)}]"
-        for each in finding.evidence[:4]
-    ]
-    if finding.failure is not FailureClass.OTHER:
-        lines.append(f"    first fix: {BY_CLASS[finding.failure].fix}")
-    return lines
-
-
-def _unknown(view: TraceView) -> list[str]:
-    row = view.run
-    facts = {
-        "outcome": row.outcome == "unknown",
-        "latency": row.duration_ns is None,
-        "tokens of some steps": not row.tokens_complete,
-        "cost of some steps": not row.cost_complete,
-        "system prompt": row.prompt is None,
-    }
-    missing = [name for name, absent in facts.items() if absent]
-    said = ", ".join(missing) if missing else "none"
-    return [
-        "## Unknown",
-        said,
-        f"fidelity of the recorded requests: {row.fidelity.value if row.fidelity else 'none'}",
-    ]
-
-
-def _next(view: TraceView) -> list[str]:
-    key = view.run.trace[:8]
-    step = view.marked[0] if view.marked else 0
-    lines = ["## Next", f"arc show {key} {step}"]
-    lacks = [
-        what
-        for what, is_missing in (
-            ("prompt", view.run.prompt is None),
-            ("tools", any(NO_TOOLS in (row.fidelity_reasons or "") for row in view.steps)),
-        )
-        if is_missing
-    ]
-    if lacks:
-        lines.append(f"arc attach {key}   # replay needs the {' and the '.join(lacks)}: what fits")
-    model = "" if view.run.models else " --model NAME"
-    lines.append(f"arc replay {key} --system FILE{model}   # replay every step")
-    lines.append(f"arc tag add {key} {step} CLASS   # {', '.join(BY_CLASS)}")
-    return lines
-
-
-def _phrase(text: str | None) -> str:
-    return format.cut(format.one_line(text), PHRASE)
