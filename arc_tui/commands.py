@@ -123,6 +123,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "brief": "arc_tui.features.trace.command:brief",
         "diagnose": "arc_tui.features.trace.command:diagnose",
         "compare": "arc_tui.features.compare.command:compare",
+        "report": "arc_tui.reports:report",
     },
     "Tag": {
         "tag": "arc_tui.commands:TAG",

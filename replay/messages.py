@@ -221,6 +221,14 @@ def new_since(context: Context | None, earlier: Context | None) -> tuple[int, li
     """
     if context is None:
         return 0, []
+    last = earlier.depth if earlier is not None else 0
+    fresh: list[Message] = []
+    node: Context | None = context
+    while node is not None and node.depth > last:
+        fresh.append(node.message)
+        node = node.parent
+    if node is earlier:  # the chain went on: of a long run nothing else is looked at
+        return last, fresh[::-1]
     later = context.messages()
     before = earlier.messages() if earlier is not None else []
     shared = 0

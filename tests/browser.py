@@ -53,6 +53,7 @@ class Page:
         self.sent = ""
         self.refused: list[str] = []
         self.loaded: list[tuple[str, int]] = []
+        self.asked: list[str] = []
 
     async def say(self, method: str, **given: Any) -> dict[str, Any]:
         return await self._browser.say(method, session=self._session, **given)
@@ -110,6 +111,8 @@ class Page:
             if frame["opcode"] == 2:
                 said = base64.b64decode(said).decode("utf-8", "replace")
             self.sent += _STEERS.sub("", said)
+        elif method == "Network.requestWillBeSent":
+            self.asked.append(told["request"]["url"])
         elif method == "Network.responseReceived":
             self.loaded.append((told["response"]["url"], told["response"]["status"]))
         elif method == "Log.entryAdded" and told["entry"]["level"] == "error":

@@ -37,7 +37,7 @@ LARGE_BYTES, MANY, PLACES = 4 << 20, 20_000, 2
 MOST_GROWTH_KIB = 1 << 18
 """For a file of 4 MB, or of 20 000 attributes; larger ones are weighed in `tests.faults`."""
 
-NO_JSON = {"sqlite"}
+NO_JSON = {"report", "sqlite"}
 
 
 def bear(store: Store, path: Path, data: bytes, name: str) -> importing.FileReport:

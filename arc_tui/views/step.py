@@ -5,7 +5,8 @@ and as Markdown to paste into an issue or a conversation: whole, nothing folded.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, overload
+from functools import cached_property
+from typing import Any, TypeVar, overload
 
 import msgspec
 from msgspec import Struct, convert, structs
@@ -22,7 +23,7 @@ from replay.messages import calls, new_since, observed, prose, results, text, th
 from replay.store import read
 from replay.store.handle import Store, now_ns
 from replay.store.rows import LatencyRank, StepRow, standing, step_rows
-from replay.trace import Json, Level, Message, Observation, Step, ToolCall
+from replay.trace import Context, Json, Level, Message, Observation, Step, ToolCall
 from taxonomy.calibration.approval import trusted_scores
 from taxonomy.evidence.file_edits import only_edits
 from taxonomy.findings import Diagnosis, Finding, Item, Signal, StepScore, most_trusted
@@ -83,11 +84,15 @@ class MessageViews(Sequence[MessageView]):
     """Messages that are made readable where they are looked at: late in a long run thousands of
     them stand behind one line."""
 
-    def __init__(self, messages: Sequence[Message]) -> None:
-        self._messages = messages
+    def __init__(self, context: Context | None, places: range) -> None:
+        self._context, self._places = context, places
+
+    @cached_property
+    def _messages(self) -> Sequence[Message]:
+        return self._context.messages() if self._context is not None else ()
 
     def __len__(self) -> int:
-        return len(self._messages)
+        return len(self._places)
 
     @overload
     def __getitem__(self, place: int) -> MessageView: ...
@@ -95,8 +100,8 @@ class MessageViews(Sequence[MessageView]):
     def __getitem__(self, place: slice) -> MessageViews: ...
     def __getitem__(self, place: int | slice) -> MessageView | MessageViews:
         if isinstance(place, slice):
-            return MessageViews(self._messages[place])
-        return say(self._messages[place])
+            return MessageViews(self._context, self._places[place])
+        return say(self._messages[self._places[place]])
 
 
 class StepView(Struct, frozen=True, eq=False, kw_only=True):
@@ -203,17 +208,56 @@ def build_step(
     return shown if blind else _with_judgements(store, shown)
 
 
+def build_steps(store: Store, trace: str) -> Iterator[StepView]:
+    """Every step of a run in its order, as `build_step` has it, the run read once: without its raw
+    spans, and how long calls took beside those of other runs. Raises NotFound."""
+    with store.reading():
+        recorded, said = read.load(store, trace), diagnosis(store, trace)
+        rows = step_rows(store, trace)
+    now = now_ns()
+    trusted, every = trusted_scores(store, trace, now), all_scores(store, trace)
+    by = scorers(store, every, trusted, now)
+    scored, judged = _by_step(every), _by_step(judge_findings(store, trace))
+    counted, best = _by_step(trusted), most_trusted(trusted)
+    before: dict[str, Step] = {}
+    for row, step in zip(rows, recorded.steps, strict=True):
+        shown = _view(trace, row, step, before.get(row.thread), said, raw="")
+        before[row.thread] = step
+        own = {(score.source, score.by): score for score in scored.get(row.step, ())}
+        yield structs.replace(
+            shown,
+            findings=(*shown.findings, *judged.get(row.step, ())),
+            score=best.get(row.step, next(iter(counted.get(row.step, ())), None)),
+            scores=tuple(
+                Scored(who=who, score=own[who.source, who.by])
+                for who in by
+                if (who.source, who.by) in own
+            ),
+        )
+
+
+T = TypeVar("T", StepScore, Finding)
+
+
+def _by_step(given: Sequence[T]) -> dict[int, list[T]]:
+    found: dict[int, list[T]] = {}
+    for each in given:
+        found.setdefault(each.step, []).append(each)
+    return found
+
+
 def _view(
     trace: str,
     row: StepRow,
     step: Step,
     earlier: Step | None,
     said: Diagnosis | None,
+    raw: str | None = None,
 ) -> StepView:
+    """`raw` is made where it is None."""
     request = step.ask.request
     previous = earlier.ask.request if earlier is not None else None
-    shared, _ = new_since(request.context, previous.context if previous else None)
-    messages = request.context.messages() if request.context is not None else []
+    shared, fresh = new_since(request.context, previous.context if previous else None)
     return StepView(
         trace=trace,
         row=row,
@@ -227,11 +271,11 @@ def _view(
         system=text(request.system) if request.system is not None else None,
         system_changed=previous is not None and previous.system != request.system,
         tools=None if request.tools is None else tuple(tool.name for tool in request.tools),
-        earlier=MessageViews(messages[:shared]),
-        new=tuple(map(say, messages[shared:])),
+        earlier=MessageViews(request.context, range(shared)),
+        new=tuple(map(say, fresh)),
         response=say(step.ask.response.message) if step.ask.response.message else None,
         observations=tuple(map(_seen, step.acts)),
-        raw=_raw(step),
+        raw=_raw(step) if raw is None else raw,
     )
 
 

@@ -46,6 +46,7 @@ class Format(Protocol):
 
 _MODULES = (
     "arc",
+    "report",
     "inspect",
     "atif",
     "gemini_cli",

@@ -406,15 +406,17 @@ class _Writer:
     def _context(self, context: Context | None) -> int | None:
         if context is None:
             return None
-        parent: int | None = None
-        for node in context.nodes():
-            known = self._nodes.get(id(node))
-            if known is None:
-                message = self._message(node.message)
-                assert message is not None
-                known, fresh = self._number(f"{parent} {message}")
-                if fresh:
-                    self._lines.append(ContextLine(id=known, message=message, parent=parent))
-                self._nodes[id(node)] = known
-            parent = known
+        fresh: list[Context] = []
+        node: Context | None = context
+        while node is not None and id(node) not in self._nodes:
+            fresh.append(node)
+            node = node.parent
+        parent = None if node is None else self._nodes[id(node)]
+        for each in reversed(fresh):
+            message = self._message(each.message)
+            assert message is not None
+            known, is_new = self._number(f"{parent} {message}")
+            if is_new:
+                self._lines.append(ContextLine(id=known, message=message, parent=parent))
+            self._nodes[id(each)] = parent = known
         return parent

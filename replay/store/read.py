@@ -118,6 +118,16 @@ def content_digest(store: Store, key: str) -> str:
     return str(head["content"])
 
 
+def span_digests(store: Store, key: str) -> dict[str, str]:
+    """The digest of each span of a trace, by its id, in the order of the recording."""
+    found = store.db.execute(
+        "SELECT s.span_id, s.digest FROM span s JOIN trace t ON t.id = s.trace"
+        " WHERE t.key = ? AND t.complete ORDER BY s.seq",
+        (key,),
+    )
+    return dict(found.fetchall())
+
+
 @_at_once
 def part(store: Store, key: str, indexes: Collection[int]) -> dict[int, Step]:
     """Some steps of a trace by their number, without loading the rest of it."""

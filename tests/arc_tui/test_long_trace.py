@@ -10,10 +10,10 @@ import msgspec
 import pytest
 from textual import events
 
-from arc_tui.features.trace.lane_scale import draw, spikes
 from arc_tui.features.trace.lanes import fit_steps
 from arc_tui.features.trace.screen import TraceScreen
 from arc_tui.views import trace as traces
+from arc_tui.views.lane_scale import draw, spikes
 from arc_tui.views.trace import TraceView, build_beginning, build_trace
 from arc_tui.views.tree import visible
 from replay.store.handle import Store

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from arc_tui.features.trace.copies import call_json, command_of, copies_of
-from arc_tui.features.trace.lane_scale import draw
 from arc_tui.features.trace.lanes import fit_time, has_times, time_words, zooms
 from arc_tui.features.trace.search import (
     BadFilter,
@@ -39,6 +38,7 @@ from arc_tui.ui.document import (
     row_text,
     value,
 )
+from arc_tui.views.lane_scale import draw
 from arc_tui.views.step import CallView, build_step
 from arc_tui.views.trace import Lane, TraceView, build_trace
 from arc_tui.views.tree import Branch, visible

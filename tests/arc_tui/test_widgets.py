@@ -12,7 +12,14 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.reactive import reactive
 
-from arc_tui.features.trace.lane_scale import (
+from arc_tui.features.trace.lanes import fit_steps
+from arc_tui.features.trace.tag_picker import sub_label
+from arc_tui.ui import document
+from arc_tui.ui.document import Block, Fold, lay_out, row_text, value
+from arc_tui.ui.format import fit, spread, wrap
+from arc_tui.ui.list import RowList
+from arc_tui.ui.page import tokens
+from arc_tui.views.lane_scale import (
     DROP,
     draw,
     notes,
@@ -21,13 +28,6 @@ from arc_tui.features.trace.lane_scale import (
     spikes,
     write_scale,
 )
-from arc_tui.features.trace.lanes import fit_steps
-from arc_tui.features.trace.tag_picker import sub_label
-from arc_tui.ui import document
-from arc_tui.ui.document import Block, Fold, lay_out, row_text, value
-from arc_tui.ui.format import fit, spread, wrap
-from arc_tui.ui.list import RowList
-from arc_tui.ui.page import tokens
 from arc_tui.views.trace import Lane
 from tests.arc_tui.opening import Bare
 from tests.screen import press, settle, text

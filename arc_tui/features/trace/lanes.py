@@ -20,10 +20,10 @@ from textual.reactive import reactive
 from textual.strip import Strip
 from typing_extensions import override
 
-from arc_tui.features.trace.lane_scale import Drawn, draw, notes, spikes, write_scale, write_value
 from arc_tui.ui.format import count, duration, fit, spread, wrap
 from arc_tui.ui.list import strip
 from arc_tui.ui.styles import StyledWidget
+from arc_tui.views.lane_scale import Drawn, draw, notes, spikes, write_scale, write_value
 from arc_tui.views.trace import EMPTY_TRACE, Lane, TraceView
 from replay.store.rows import StepRow
 

@@ -1,0 +1,305 @@
+"""A run for the page: what is said of it, its tree and lanes, a document of each step, and its
+recording, masked again and shown to come back with the digest that the page names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import TypeAlias
+
+import msgspec
+from msgspec import structs
+
+from arc_tui.features.report.view import LaneView, List, Mark, Page, Part, Row, RunPart, Text, said
+from arc_tui.features.report.view import texts as page_texts
+from arc_tui.ui import format
+from arc_tui.ui.document import Document
+from arc_tui.views.brief import brief_text
+from arc_tui.views.columns import run_name
+from arc_tui.views.evidence import by_strength, candidate_text, finding_kind
+from arc_tui.views.lane_scale import outliers, scale, spikes, write_scale
+from arc_tui.views.step import StepView, build_steps
+from arc_tui.views.step_pages import request_page, response_page, results_page
+from arc_tui.views.trace import Lane, TraceView, build_trace
+from arc_tui.views.tree import TreeRow, visible
+from replay.formats import arc
+from replay.formats.report import Held
+from replay.formats.source import BytesSource, Tally
+from replay.redact.redactor import Redactor
+from replay.redact.text import restored
+from replay.store.handle import Store
+from replay.store.read import content_digest, recorded, span_digests
+from replay.store.write import Writer
+from taxonomy.classes import Attribution, class_label
+from taxonomy.findings import Finding
+from taxonomy.query.listing import RunRow
+
+Why: TypeAlias = Callable[[TraceView, StepView], Document]
+"""Makes the page that says why a step is suspect."""
+
+BINS = 240
+"""Columns of a lane at the most."""
+
+
+def build_run_page(store: Store, name: str, why: Why) -> Page:
+    """The page of one run. Raises NotFound."""
+    view = build_trace(store, name)
+    run = build_run(store, view, why, key="")
+    rows = tuple(tree_rows(view))
+    first = next((at for at, row in enumerate(rows) if view.opens_at in row.steps), 0)
+    return Page(
+        kind="run",
+        title=run_name(view.run, " / "),
+        outcome=view.run.outcome,
+        facts=tuple(run_facts(view.run)),
+        summary=tuple(summary(view)),
+        tables=(),
+        list=List(
+            kind="tree",
+            title="Steps",
+            columns=("step", "what it did"),
+            rows=rows,
+            opens_at=first,
+        ),
+        runs=(run,),
+        brief=brief_text(store, view.run.trace),
+    )
+
+
+def build_run(store: Store, view: TraceView, why: Why, *, key: str) -> RunPart:
+    """A run as a part of a page, whatever its list is."""
+    held, lines = hold(store, view.run.trace)
+    return RunPart(
+        key=key,
+        name=run_name(view.run, " / "),
+        lanes=tuple(map(_lane, view.lanes)),
+        marked=_marked(view),
+        pages=tuple(_pages(view, build_steps(store, view.run.trace), why)),
+        held=held,
+        lines=lines,
+    )
+
+
+def run_facts(row: RunRow) -> Iterator[str]:
+    """What stands below the name of a run."""
+    value = format.one_line(row.outcome_value)
+    ended = "outcome unknown" if row.outcome == "unknown" else row.outcome
+    yield f"{ended} ({value})" if value and value != row.outcome else ended
+    if row.title and row.task:
+        yield format.one_line(row.title)
+    yield format.count(row.steps, "step")
+    yield format.count(row.calls, "tool call")
+    yield format.count(row.errors, "error")
+    yield format.one_line(row.models) or "model unknown"
+    yield f"time {format.duration(row.duration_ns)}"
+    yield f"cost {format.usd(row.cost_usd, complete=row.cost_complete)}"
+    yield f"fidelity {row.fidelity.value if row.fidelity else format.UNKNOWN}"
+    if row.masked:
+        yield f"{row.masked} masked"
+
+
+def summary(view: TraceView) -> Iterator[Text]:
+    """What is known for certain, where it may have broken, what else was found, tags."""
+    if view.known:
+        yield said("Known for certain", "title")
+    for fact in view.known:
+        place = "" if fact.step is None else f"step {fact.step} · "
+        yield said(f"{place}{fact.text}", step=fact.step, label=fact.kind)
+    candidates = view.diagnosis.candidates if view.diagnosis else ()
+    yield said("Where it broke" if not candidates else "Break candidates", "title")
+    if view.diagnosis is None:
+        yield said("Not analysed yet.", "quiet")
+    elif not candidates:
+        yield said("No break candidates.", "quiet")
+    for candidate in candidates:
+        text = f"step {candidate.step} · {format.one_line(candidate_text(candidate))}"
+        made = said(text, "candidate", step=candidate.step)
+        yield structs.replace(made, aside=candidate.accuracy)
+        found = view.diagnosis.findings if view.diagnosis else ()
+        for finding in by_strength([each for each in found if each.step == candidate.step]):
+            yield from _finding(finding, candidate.why)
+    rest = [
+        each
+        for each in by_strength(view.diagnosis.findings if view.diagnosis else ())
+        if each.step not in view.marked and not each.is_hint
+    ]
+    if rest or view.judged:
+        yield said("Other findings", "title")
+    for finding in (*rest, *view.judged):
+        yield said(_named(finding), step=finding.step)
+    if view.tags:
+        yield said("Tags", "title")
+    for tag in view.tags:
+        because = f" · {tag.why}" if tag.why else ""
+        label = class_label(tag.failure, tag.sub)
+        yield said(f"step {tag.step} · {label} · by {tag.by}{because}", step=tag.step)
+
+
+def _named(finding: Finding) -> str:
+    kind = finding_kind(finding)
+    who = format.one_line(finding.rule) if kind == "judge" else kind
+    outside = finding.attribution not in (None, Attribution.AGENT)
+    whose = f" · attribution: {finding.attribution}" if outside else ""
+    label = class_label(finding.failure, finding.sub)
+    return format.one_line(f"step {finding.step} · {who} · {label}: {finding.why}{whose}")
+
+
+def _finding(finding: Finding, known: str) -> Iterator[Text]:
+    """A finding of a candidate and what it rests on; its phrase where the candidate has not said
+    it."""
+    hint = "hint, not counted · " if finding.is_hint else ""
+    label = format.one_line(class_label(finding.failure, finding.sub))
+    phrase = "" if finding.why == known else f": {format.one_line(finding.why)}"
+    yield structs.replace(said(f"{hint}{label}{phrase}", "quiet" if hint else ""), indent=1)
+    for each in finding.evidence:
+        place = each.place or ("" if each.step is None else f"step {each.step}")
+        yield Text(
+            text=format.plain(each.text),
+            label=format.one_line(each.role),
+            aside=format.one_line(place),
+            indent=2,
+            step=each.step if each.step != finding.step else None,
+        )
+
+
+def _marked(view: TraceView) -> tuple[int, ...]:
+    """The steps that something was found at, in their order."""
+    found = view.diagnosis.findings if view.diagnosis else ()
+    steps = {each.step for each in (*found, *view.judged) if not each.is_hint}
+    steps |= {*view.marked, *(tag.step for tag in view.tags)}
+    steps |= {fact.step for fact in view.known if fact.step is not None}
+    return tuple(sorted(step for step in steps if 0 <= step < len(view.steps)))
+
+
+# --- the tree
+
+
+def tree_rows(view: TraceView) -> Iterator[Row]:
+    """Every row of the tree, what hangs from it after it; folds begin as they do in the app."""
+    marked = _marked(view)
+    for row in visible(view.tree, _Every(), ()):
+        yield _tree_row(row, view, marked)
+
+
+class _Every(frozenset[str]):
+    """Holds every name."""
+
+    def __contains__(self, _: object) -> bool:
+        return True
+
+
+def _tree_row(row: TreeRow, view: TraceView, marked: Sequence[int]) -> Row:
+    branch = row.branch
+    is_step = branch.role == "step" and branch.step is not None
+    mark: Mark = ""
+    if is_step and branch.step in view.marked:
+        mark = "candidate"
+    elif is_step and branch.step in marked:
+        mark = "finding"
+    times = f"×{branch.count} " if branch.count > 1 else ""
+    return Row(
+        cells=(str(branch.step) if is_step else "", f"{times}{format.one_line(branch.label)}"),
+        steps=(branch.step,) if branch.step is not None else (),
+        mark=mark,
+        error=branch.status == "error",
+        depth=row.depth,
+        parent=bool(branch.below),
+        closed=bool(branch.below) and branch.quiet,
+    )
+
+
+# --- lanes
+
+
+def _lane(lane: Lane) -> LaneView:
+    count = min(len(lane.values), BINS)
+    edges = [len(lane.values) * at // count for at in range(count + 1)] if count else []
+    bins = [range(*pair) for pair in pairwise(edges)]
+    on, high = scale(lane), outliers(lane) | spikes(lane)
+    span = on.top - on.low
+    worst = [lane.worst_of(lane.values[step] for step in each) for each in bins]
+    return LaneView(
+        name=lane.name,
+        heights=tuple(
+            None
+            if value is None
+            else round(min(max((value - on.low) / span if span else 0.0, 0.0), 1.0), 3)
+            for value in worst
+        ),
+        high=tuple(at for at, each in enumerate(bins) if any(step in high for step in each)),
+        scale=write_scale(lane),
+        note=format.one_line(lane.note) if lane.empty or lane.name == "score" else "",
+    )
+
+
+# --- steps
+
+
+def _pages(view: TraceView, steps: Iterator[StepView], why: Why) -> Iterator[tuple[Part, ...]]:
+    """What is shown of each step; what an earlier one shows too is a link to that."""
+    given: dict[str, int] = {}
+    for step in steps:
+        if step.before is None or step.system_changed:
+            given[step.row.thread] = step.row.step
+        pages: Mapping[str, Document] = {
+            "Why": why(view, step),
+            "Request": request_page(view, structs.replace(step, earlier=())),
+            "Response": response_page(view, step),
+            "Results": results_page(view, step),
+        }
+        parts = {title: page_texts(document) for title, document in pages.items()}
+        parts["Request"] = tuple(_request(parts["Request"], step, given))
+        yield tuple(Part(title=title, texts=found) for title, found in parts.items())
+
+
+def _request(found: Sequence[Text], step: StepView, given: Mapping[str, int]) -> Iterator[Text]:
+    """What is new in a request, and links in place of what earlier steps were sent."""
+    first = given.get(step.row.thread)
+    for text in found:
+        if text.inside and text.text.startswith("system prompt ·"):
+            line = text.text.partition(" · as in step ")[0]
+            yield Text(text=f"{line} · as in step {first}", style="quiet", step=first)
+        else:
+            yield text
+        if text is found[0] and step.shared:
+            yield Text(text=step.earlier_line, style="quiet", step=step.before)
+
+
+# --- the recording
+
+
+def hold(store: Store, trace: str) -> tuple[Held, bytes]:
+    """The recording of a run in `arc/1`, every text of it masked again by the rules as they are
+    now, and what came of it: it is read back into an empty database before anybody is told its
+    digest."""
+    batch = recorded(store, trace)
+    header = structs.replace(batch.header, path=None)  # where it lay on this machine
+    lines = arc.write([structs.replace(batch, header=header)])
+    masked = b"".join(_mask(store.redactor, line) for line in lines)
+    with Store.open(":memory:") as copy:
+        writer = Writer(copy)
+        (read,) = arc.read(BytesSource(masked, "report"), Tally())
+        key = writer.finish(writer.write(read)).id
+        found, digest = span_digests(copy, key), content_digest(copy, key)
+        again = recorded(copy, key)
+    before = span_digests(store, trace)
+    held = Held(
+        trace=trace,
+        recorded=content_digest(store, trace),
+        digest=digest,
+        masked=tuple(
+            name
+            for (_, was), (name, now) in zip(before.items(), found.items(), strict=True)
+            if was != now
+        ),
+    )
+    return held, b"".join(arc.write([again]))
+
+
+def _mask(redactor: Redactor, line: bytes) -> bytes:
+    if redactor.clear(line):
+        return line
+    value = msgspec.json.decode(line)
+    masked = restored(value, redactor.value(value), lambda _: False)
+    return line if masked == value else msgspec.json.encode(masked) + b"\n"

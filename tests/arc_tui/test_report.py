@@ -1,0 +1,380 @@
+"""`arc report`: a run in one HTML file, opened from disk in a real browser, and brought back."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import gzip
+import hashlib
+import json
+import os
+import re
+import stat
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from arc_tui import importing
+from arc_tui.commands import cli
+from replay.errors import ArcError
+from replay.store.read import content_digest
+from replay.store.rows import trace_rows
+from taxonomy.judgements.schema import open_ledger
+from tests.arc_tui.report_case import HOSTILE, arc_says, opened, run_of, stored
+from tests.browser import Page, chromium, needs_chromium
+
+BROKEN = "shop-many-wishes-v5-0"
+
+
+def written(database: Path, folder: Path, run: str) -> Path:
+    """The report of a run."""
+    file = folder / "run.html"
+    arc_says(database, "report", run, "-o", str(file))
+    return file
+
+
+async def shown(page: Page) -> str:
+    """What is shown of the step that is chosen."""
+    await page.settle()
+    return str(await page.value("document.querySelector('.detail').innerText"))
+
+
+async def shows(page: Page, words: str) -> None:
+    """Until the step that is shown says it."""
+    async with asyncio.timeout(30):
+        while words not in await shown(page):
+            await asyncio.sleep(0.02)
+
+
+async def printable(page: Page) -> None:
+    async with asyncio.timeout(60):
+        while await page.value("document.documentElement.dataset.printable") != "yes":
+            await asyncio.sleep(0.02)
+
+
+def nothing_was_asked(page: Page, file: Path) -> None:
+    """No request but for the file itself, and no error in the console."""
+    assert {url.partition("#")[0] for url in page.asked} <= {"about:blank", file.as_uri()}
+    assert page.refused == []
+
+
+# --- in a browser
+
+
+@needs_chromium
+@pytest.mark.process
+async def test_a_run_opens_at_its_break_and_is_walked_through_by_keys(
+    bundled: Path, tmp_path: Path
+) -> None:
+    file = written(bundled, tmp_path, BROKEN)
+    async with chromium() as browser:
+        page = await browser.page("about:blank")
+        await opened(page, file)
+        first = await shown(page)
+        assert first.startswith("Step 4\n")
+        assert "amount 7500 not found in context" in first
+        assert await page.value("location.hash") == ""
+        await page.press("j")
+        await shows(page, "Step 5")
+        assert await page.value("location.hash") == "#step-5"
+        await page.press("ArrowDown", "k")
+        await shows(page, "Step 5")
+        await page.press("n")
+        await shows(page, "Step 6")
+        await page.press("N", "N")
+        await shows(page, "Step 2")
+        await page.press("G")
+        await shows(page, "Step 7")
+        await page.press("Enter")
+        assert await page.value("document.activeElement.className") == "detail"
+        await page.press("Escape")
+        assert await page.value("document.activeElement.getAttribute('role')") == "tree"
+        await page.press("g")
+        await shows(page, "Step 0")
+        await page.press("/", *"receipt")
+        await page.press("Enter")
+        await shows(page, "Step 4")
+        assert "match 1 of" in await page.value("document.querySelector('[role=status]').innerText")
+        await page.press("?")
+        assert await page.value("document.querySelector('dialog').open")
+        await page.press("j")
+        await shows(page, "Step 4")
+        nothing_was_asked(page, file)
+
+
+@needs_chromium
+@pytest.mark.process
+async def test_links_lead_to_steps(bundled: Path, tmp_path: Path) -> None:
+    file = written(bundled, tmp_path, BROKEN)
+    async with chromium() as browser:
+        page = await browser.page("about:blank")
+        await opened(page, file, "#step-6")
+        await shows(page, "Step 6")
+        await page.value("document.querySelector('.detail a[href=\"#step-0\"]').click()")
+        await shows(page, "Step 0")
+        assert "system prompt · 996 characters" in await shown(page)
+        await page.value("location.hash = '#step-3'")
+        await shows(page, "Step 3")
+        await page.value("location.hash = '#step-99'")
+        await page.settle()
+        status = "document.querySelector('[role=status]').innerText"
+        assert await page.value(status) == "No step 99 in this page."
+        nothing_was_asked(page, file)
+
+
+@needs_chromium
+@pytest.mark.process
+async def test_it_can_be_read_in_the_dark_in_the_light_and_by_all(
+    bundled: Path, tmp_path: Path, axe: str
+) -> None:
+    file = written(bundled, tmp_path, BROKEN)
+    papers = set()
+    async with chromium() as browser:
+        page = await browser.page("about:blank")
+        for scheme in ("light", "dark"):
+            await page.say(
+                "Emulation.setEmulatedMedia",
+                features=[{"name": "prefers-color-scheme", "value": scheme}],
+            )
+            await opened(page, file)
+            await printable(page)
+            papers.add(
+                await page.value("getComputedStyle(document.documentElement).backgroundColor")
+            )
+            await page.value(axe)
+            assert await violations(page) == []
+            await page.press("?")
+            assert await violations(page) == []
+        assert len(papers) == 2
+        nothing_was_asked(page, file)
+
+
+async def violations(page: Page) -> list[str]:
+    found: list[dict[str, Any]] = json.loads(
+        await page.value("axe.run().then(found => JSON.stringify(found.violations))")
+    )
+    return [f"{each['id']}: {each['nodes'][0]['html'][:200]}" for each in found]
+
+
+@pytest.fixture(scope="module")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The source of axe-core, fetched from the npm registry; it is no part of the project."""
+    folder = tmp_path_factory.mktemp("axe")
+    words = ["npm", "install", "--silent", "--no-audit", "--no-fund", "axe-core@4"]
+    try:
+        subprocess.run(words, cwd=folder, check=True, timeout=300, capture_output=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"axe-core cannot be had: {error}")
+    return (folder / "node_modules" / "axe-core" / "axe.min.js").read_text()
+
+
+@needs_chromium
+@pytest.mark.process
+async def test_on_paper_every_step_stands_in_full(bundled: Path, tmp_path: Path) -> None:
+    file = written(bundled, tmp_path, BROKEN)
+    async with chromium() as browser:
+        page = await browser.page("about:blank")
+        await opened(page, file)
+        await printable(page)
+        await page.say("Emulation.setEmulatedMedia", media="print")
+        said = await page.value("document.body.innerText")
+        for step in range(8):
+            assert f"Step {step}" in said
+        assert "R-1039" in said
+        assert "Next finding" not in said
+        made = await page.say("Page.printToPDF")
+        assert base64.b64decode(made["data"]).count(b"/Type /Page\n") >= 3
+        nothing_was_asked(page, file)
+
+
+@needs_chromium
+@pytest.mark.process
+async def test_without_javascript_it_holds_the_brief(bundled: Path, tmp_path: Path) -> None:
+    file = written(bundled, tmp_path, BROKEN)
+    async with chromium() as browser:
+        page = await browser.page("about:blank")
+        await page.say("Emulation.setScriptExecutionDisabled", value=True)
+        await page.say("Page.navigate", url=file.as_uri())
+        await asyncio.sleep(0.5)
+        tree = await page.say("DOM.getDocument", depth=-1)
+        found = await page.say("DOM.querySelector", nodeId=tree["root"]["nodeId"], selector="pre")
+        told = await page.say("DOM.getOuterHTML", nodeId=found["nodeId"])
+        assert "amount 7500 not found in context" in told["outerHTML"]
+        nothing_was_asked(page, file)
+
+
+@needs_chromium
+@pytest.mark.process
+async def test_hostile_text_stays_text(tmp_path: Path) -> None:
+    long = f"{HOSTILE} " * (1_000_000 // len(HOSTILE))
+    database = stored(tmp_path, run_of(3, words=HOSTILE, result=long, name=f"task {HOSTILE}"))
+    file = tmp_path / "run.html"
+    with open_ledger(database) as store:
+        (row,) = trace_rows(store)
+    arc_says(database, "report", row.trace, "-o", str(file))
+    assert_only_our_script(file.read_text())
+    async with chromium() as browser:
+        page = await browser.page("about:blank")
+        await opened(page, file)
+        await printable(page)
+        for _ in range(3):
+            await page.press("j")
+            await page.settle()
+        detail = await shown(page)
+        assert "</script><script>document.title = 'taken'" in detail
+        assert "more characters" in detail
+        assert "\u202e" not in await page.value("document.body.innerText")
+        assert await page.value("document.title") != "taken"
+        assert await page.value("document.querySelectorAll('img, iframe, [onerror]').length") == 0
+        await page.value("document.querySelector('.detail button').click()")
+        assert len(await shown(page)) > 900_000
+        nothing_was_asked(page, file)
+
+
+@needs_chromium
+@pytest.mark.process
+@pytest.mark.slow
+async def test_ten_thousand_steps_are_there_within_three_seconds(tmp_path: Path) -> None:
+    database = stored(tmp_path, run_of(10_000))
+    file = written(database, tmp_path, "long")
+    async with chromium() as browser:
+        page = await browser.page("about:blank")
+        taken = await opened(page, file)
+        assert taken < 3, taken
+        assert await page.value("document.querySelectorAll('[role=treeitem]').length") < 100
+        await page.press("G")
+        await shows(page, "Step 9999")
+        await page.press("/", *"row 39610")
+        await page.press("Enter")
+        await shows(page, "Step 5002")
+        await printable(page)
+        await page.say("Emulation.setEmulatedMedia", media="print")
+        assert "of 10\u202f000 steps; the file has all" in await page.value(
+            "document.body.innerText"
+        )
+        nothing_was_asked(page, file)
+
+
+# --- the file
+
+
+def assert_only_our_script(html: str) -> None:
+    """One script runs, the one whose hash the policy names, and one style holds."""
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', html)
+    assert policy is not None
+    rules = dict(part.strip().split(" ", 1) for part in policy[1].split(";"))
+    assert rules["default-src"] == "'none'"
+    assert set(rules) == {"default-src", "script-src", "style-src", "base-uri", "form-action"}
+    for tag in ("script", "style"):
+        (text,) = re.findall(f"<{tag}>(.*?)</{tag}>", html, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert rules[f"{tag}-src"] == f"'sha256-{digest}'"
+    script = html[html.rindex("<script>") :]
+    assert not re.search(r"innerHTML|insertAdjacentHTML|document\.write|eval\(|fetch\(", script)
+
+
+def test_a_failed_run_of_forty_steps_is_below_200_kb(tmp_path: Path) -> None:
+    database = stored(tmp_path, run_of(40))
+    file = written(database, tmp_path, "long")
+    assert file.stat().st_size < 200_000
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert_only_our_script(file.read_text())
+
+
+def test_the_same_run_gives_the_same_bytes(bundled: Path, tmp_path: Path) -> None:
+    first = written(bundled, tmp_path, BROKEN).read_bytes()
+    assert written(bundled, tmp_path, BROKEN).read_bytes() == first
+
+
+def digest_of(database: Path) -> dict[str, str]:
+    with open_ledger(database) as store:
+        return {row.trace: content_digest(store, row.trace) for row in trace_rows(store)}
+
+
+def brought_back(file: Path, folder: Path) -> tuple[Path, importing.FileReport]:
+    database = folder / "colleague.db"
+    with open_ledger(database) as store:
+        *_, made = importing.import_paths(store, [file])
+    assert isinstance(made, importing.ImportReport)
+    (report,) = made.files
+    return database, report
+
+
+def test_it_brings_the_run_to_a_colleague_with_the_same_digest(
+    bundled: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "run.html"
+    made = json.loads(arc_says(bundled, "report", BROKEN, "-o", str(file), "--json"))
+    assert made["bytes"] == file.stat().st_size
+    (run,) = made["runs"]
+    assert run["masked"] == []
+    assert run["digest"] == run["recorded"]
+    database, report = brought_back(file, tmp_path)
+    assert report.error is None
+    assert report.problems == ()
+    assert digest_of(database) == {run["trace"]: run["digest"]}
+    assert "amount 7500 not found" in arc_says(database, "diagnose", run["trace"])
+
+
+SECRET = "blue-harbour-29"
+
+
+def test_what_a_new_rule_masks_is_named_there_and_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = stored(tmp_path, run_of(3, result=f"the word is {SECRET}"))
+    settings = tmp_path / "settings"
+    settings.mkdir()
+    (settings / "config.toml").write_text(f'[redact.patterns]\nharbour = "{SECRET}"\n')
+    monkeypatch.setenv("ARC_CONFIG_DIR", str(settings))
+    file = tmp_path / "run.html"
+    said = arc_says(database, "report", "long", "-o", str(file))
+    made = json.loads(arc_says(database, "report", "long", "-o", str(file), "--json"))
+    (run,) = made["runs"]
+    assert run["digest"] != run["recorded"]
+    assert set(run["masked"]) == {"t0", "m1", "t1", "m2", "t2"}
+    assert "masked in spans" in said
+    packed = re.findall(r'id="arc-steps[^>]*>([^<]*)<', file.read_text())
+    assert packed
+    assert all(SECRET not in gzip.decompress(base64.b64decode(each)).decode() for each in packed)
+    monkeypatch.delenv("ARC_CONFIG_DIR")
+    colleague, report = brought_back(file, tmp_path)
+    assert digest_of(colleague) == {run["trace"]: run["digest"]}
+    (problem,) = report.problems
+    assert "t0" in problem.why
+    assert SECRET not in arc_says(colleague, "show", "long", "1")
+
+
+# --- bad input
+
+
+def refused(database: Path, *words: str) -> str:
+    """What is said instead of a report."""
+    made = CliRunner().invoke(cli, ["--db", str(database), "report", *words])
+    if isinstance(made.exception, ArcError):
+        return f"{made.exception.message} {made.exception.hint}"
+    assert made.exit_code == 2, made.output
+    return made.output
+
+
+def test_bad_input_is_one_sentence(bundled: Path, tmp_path: Path) -> None:
+    other = tmp_path / "notes.html"
+    other.write_text("<!doctype html> mine")
+    assert "nobody" in refused(bundled, "nobody")
+    assert "name one run" in refused(bundled)
+    assert "exists, and is no report" in refused(bundled, BROKEN, "-o", str(other))
+    assert other.read_text() == "<!doctype html> mine"
+    gone = tmp_path / "gone" / "run.html"
+    assert "cannot be written" in refused(bundled, BROKEN, "-o", str(gone))
+    assert "is a directory" in refused(bundled, BROKEN, "-o", str(tmp_path))
+    assert "--json and -o -" in refused(bundled, BROKEN, "-o", "-", "--json")
+
+
+def test_it_can_go_to_a_pipe(bundled: Path, tmp_path: Path) -> None:
+    piped = arc_says(bundled, "report", BROKEN, "-o", "-")
+    assert piped.encode() == written(bundled, tmp_path, BROKEN).read_bytes()
