@@ -4,6 +4,7 @@ live calls and limits.
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -48,7 +49,20 @@ E = TypeVar("E")
 Fn = TypeVar("Fn", bound=Callable[..., Any])
 V = TypeVar("V")
 
-MORE_THAN_NOTHING = click.FloatRange(min=0, min_open=True)
+
+class FiniteRange(click.FloatRange):
+    """A number of a range: `nan`, which is on neither side of a limit, and `inf` are none."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        found: float = super().convert(value, param, ctx)
+        if not math.isfinite(found):
+            self.fail(f"{value!r} is not a number that can be compared.", param, ctx)
+        return found
+
+
+MORE_THAN_NOTHING = FiniteRange(min=0, min_open=True)
 
 _MODEL = click.option("--model", help="The model to call; default: the recorded one.")
 _LIMITS = (

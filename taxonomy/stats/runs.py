@@ -173,7 +173,7 @@ def _run(
         passed=None if row.outcome == "unknown" else row.outcome == "passed",
         verifier=row.outcome_by,
         value=_value(row),
-        money=_money(row),
+        money=money_of(row),
         failed_steps=tuple(map(_failed, signs)),
         shape=verdict.shape if verdict else None,
         clean=_clean(signs),
@@ -239,7 +239,7 @@ def writing_tools(made: Iterable[Iterable[CallMade]], gold: Iterable[Gold]) -> f
     )
 
 
-def _money(row: TraceRow) -> Money:
+def money_of(row: TraceRow) -> Money:
     """What a run cost: the sum over its steps where it is whole, else the source's own total.
 
     A source that says a run with steps cost nothing did not know its price.

@@ -46,6 +46,7 @@ ON_RUNS = {
     "failures_json": ("failures", "--json"),
     "stats": ("stats",),
     "stats_json": ("stats", "--json"),
+    "gate_nothing": ("gate", "--baseline", "variant=v8", "--candidate", "variant=v5"),
     "edit_list": ("edit", "list"),
     "replay": ("replay", TOUR, "--system", V4, "-k", "3"),
     "replay_json": ("replay", TOUR, "--system", V4, "-k", "3", "--json"),

@@ -580,6 +580,9 @@ def test_several_models_are_arms_under_one_estimate_and_one_limit(db: Path, tmp_
     ("words", "said"),
     [
         (("replay", TOUR, "--live", "--budget", "-1"), "'--budget'"),
+        (("replay", TOUR, "--live", "--budget", "nan"), "'--budget'"),
+        (("replay", TOUR, "--live", "--budget", "inf"), "'--budget'"),
+        (("replay", TOUR, "--live", "--max-minutes", "nan"), "'--max-minutes'"),
         (("replay", TOUR, "--live", "--max-calls", "0"), "'--max-calls'"),
         (("replay", TOUR, "--free", "--step", "99"), "Steps: 0 to 7"),
         (("show", TOUR, "99"), "Steps: 0 to 7"),

@@ -21,6 +21,7 @@ from tests.bench import (
     bisecting,
     diagnosing,
     exports,
+    gate,
     importing,
     listing,
     peer,
@@ -38,6 +39,7 @@ GROUPS: dict[str, Callable[[Path], Iterator[Row]]] = {
     "served": served.rows,
     "bisecting": bisecting.rows,
     "spending": spending.rows,
+    "gate": gate.rows,
     "listing": listing.rows,
     "import": importing.rows,
     "spans": taking.rows,
@@ -52,7 +54,7 @@ def main() -> None:
     asked.add_argument("words", nargs="*", metavar="WORD", help=", ".join(GROUPS))
     asked.add_argument("--mb", type=int, default=exports.MEGABYTES, help="size of the corpus")
     asked.add_argument(
-        "--max-samples", type=int, default=app.MOST, help="spans and runs the app is shown at most"
+        "--most", type=int, default=app.MOST, help="spans and runs the app is shown at most"
     )
     asked.add_argument("--peer", choices=["phoenix"], help="import beside another tool, alone")
     asked.add_argument(

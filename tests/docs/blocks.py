@@ -28,6 +28,7 @@ from replay.store.rows import StepRow
 from taxonomy.classes import CLASSES, SHAPES
 from taxonomy.judgements.tags import TagRow
 from taxonomy.query.listing import RunRow
+from tests.bench import gate as gate_bench
 from tests.bench import precision_results
 from tests.bench.calibration_results import markdown, shipped
 from tests.bench.fit_results import folds_markdown, gains_markdown, shipped_fit, signs_markdown
@@ -259,6 +260,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "commands": commands,
     "exit codes": codes,
     "faults": faults,
+    "gate": lambda: gate_bench.tables(gate_bench.shipped()),
     "formats": inputs,
     "keys": keys,
     "licences": licence_table,

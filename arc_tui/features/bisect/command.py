@@ -15,6 +15,7 @@ from rich.text import Text
 
 from arc_tui.cli import (
     RUN_NAME,
+    FiniteRange,
     console,
     db_option,
     edit_of,
@@ -51,7 +52,7 @@ _SEARCH = (
     click.option("--max-steps", type=click.IntRange(min=1), help="Free runs: at most N steps."),
     click.option(
         "--confidence",
-        type=click.FloatRange(0.5, 1, min_open=True, max_open=True),
+        type=FiniteRange(0.5, 1, min_open=True, max_open=True),
         default=SURE,
         help="Stop at this probability of the first bad one.",
     ),

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from arc_tui.cli import (
+    FiniteRange,
     db_option,
     diagnose_new,
     examples,
@@ -97,7 +98,7 @@ from taxonomy.calibration.report import Calibration
 @click.option("--audit", is_flag=True, help="List a sample of runs to review again.")
 @click.option(
     "--share",
-    type=click.FloatRange(0, 1, min_open=True),
+    type=FiniteRange(0, 1, min_open=True),
     default=SHARE,
     show_default=True,
     help="Share of runs in the audit sample.",

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 from msgspec import structs
 
-from arc_tui.cli import RUN_NAME, db_option, diagnose_new, examples, open_store
+from arc_tui.cli import RUN_NAME, FiniteRange, db_option, diagnose_new, examples, open_store
 from arc_tui.importing import diagnose_one
 from arc_tui.places import author
 from arc_tui.ui import format
@@ -66,7 +66,7 @@ def _refuse_unknown(store: Store, answers: Mapping[str, bool | None]) -> None:
 )
 @click.argument("trace", type=RUN_NAME, required=False)
 @click.argument("step", type=int, required=False)
-@click.argument("score", type=click.FloatRange(0, 1), required=False)
+@click.argument("score", type=FiniteRange(0, 1), required=False)
 @click.option(
     "--item",
     "items",

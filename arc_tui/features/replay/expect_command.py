@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from arc_tui.cli import (
+    FiniteRange,
     console,
     estimate_line,
     print_json,
@@ -51,7 +52,7 @@ _OPTIONS = (
     ),
     click.option(
         "--share",
-        type=click.FloatRange(0, 1, min_open=True, max_open=True),
+        type=FiniteRange(0, 1, min_open=True, max_open=True),
         metavar="S",
         help="Met where more than this share of the samples meet it; else a half.",
     ),
