@@ -23,7 +23,9 @@ from replay.errors import ArcError, ModelRefused
 from replay.models import protocol
 from replay.models.servers import ModelConfig
 from replay.providers import AZURE, BY_RESPONSES, PROVIDERS
+from taxonomy import playbook as playbooks
 from taxonomy.owners import BadOwner, Owners, owners_from
+from taxonomy.playbook import Playbook
 
 if TYPE_CHECKING:
     from replay.redact.rules import Policy
@@ -148,13 +150,26 @@ def _bad_models(models: Mapping[str, ModelConfig]) -> Iterator[str]:
             yield f"{name}.prices]: a price is USD of a million tokens, 0 or more"
 
 
-def read_owners(file: Path | None = None) -> Owners:
-    """Whose a failure is, as the section `[owners]` says. Raises BadConfig."""
+def read_owners(file: Path | None = None, playbook: Playbook | None = None) -> Owners:
+    """Whose a failure is, as the section `[owners]` and the playbook say (the usual one unless
+    given). Raises BadConfig, BadPlaybook."""
     file = file or config_file()
     try:
-        return owners_from(read_config(file).owners)
+        owners = owners_from(read_config(file).owners)
     except BadOwner as error:
         raise BadConfig(f"{file}: [owners] {error.message}", error.hint) from error
+    return (find_playbook(file.parent) if playbook is None else playbook).owners(owners)
+
+
+def find_playbook(folder: Path | None = None) -> Playbook:
+    """The `playbook.toml` of the folder that arc was started in, else of that of the settings.
+
+    Raises BadPlaybook.
+    """
+    for place in (Path(), folder or config_file().parent):
+        if (place / playbooks.NAME).is_file():
+            return playbooks.read_playbook(place / playbooks.NAME)
+    return playbooks.NO_PLAYBOOK
 
 
 def read_redaction(file: Path | None = None) -> Policy:

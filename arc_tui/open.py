@@ -44,6 +44,7 @@ from replay.errors import ArcError, NotFound
 from replay.store.handle import Store, now_ns
 from replay.store.rows import trace_row
 from taxonomy.judgements.schema import open_ledger
+from taxonomy.playbook import NO_PLAYBOOK
 
 NO_SCREEN = {"", "dumb", "unknown"}
 """What `TERM` says of a terminal on which nothing can be drawn."""
@@ -62,7 +63,7 @@ def run_app(
 
     Leaves with 128 and the signal where it was told to end, and as from a bug after one.
     """
-    read_owners()
+    read_owners(playbook=NO_PLAYBOOK)  # only what asks for a playbook is refused for a bad one
     if not (sys.stdout.isatty() and sys.stdin.isatty()):
         raise ArcError(
             "the app needs a terminal",

@@ -19,6 +19,7 @@ from arc_tui.config import (
 )
 from arc_tui.ui.themes import DARK, NAMES
 from arc_tui.views.columns import SETS
+from taxonomy.playbook import NO_PLAYBOOK
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -40,7 +41,7 @@ def read_settings(file: Path | None = None) -> Settings:
     """What the file says (the usual one unless given), checked to the end. Raises BadConfig."""
     file = file or config_file()
     found = read_config(file)
-    read_owners(file)
+    read_owners(file, NO_PLAYBOOK)
     if found.redact != RedactConfig():
         read_redaction(file)  # compiles every rule there is
     _one_of(file, "theme", found.app.theme, NAMES)

@@ -25,6 +25,7 @@ from taxonomy.judgements.tags import TagRow
 from taxonomy.metrics.agreement import Confusion, Estimate, confusion, kappa
 from taxonomy.metrics.change import dated
 from taxonomy.owners import Owners, owners_of
+from taxonomy.playbook import NO_PLAYBOOK, Playbook
 from taxonomy.query.failures import (
     NONE,
     WordCount,
@@ -72,7 +73,8 @@ class Bar(Struct, frozen=True, kw_only=True):
 
     `part` is the tool, model … the class is split by. `runs` begin with the tagged ones, then go
     by task, trial, trace and step. `owner` is whose most of them are (None: nobody is named),
-    `owners` how many different answers there are. A `tally` names neither runs nor owners.
+    `owners` how many different answers there are. `rollback` and `guard` are those of the playbook,
+    None where it has none. A `tally` names none of these.
     """
 
     label: str
@@ -84,6 +86,8 @@ class Bar(Struct, frozen=True, kw_only=True):
     part: str | None = None
     owner: str | None = None
     owners: int = 0
+    rollback: str | None = None
+    guard: str | None = None
     runs: tuple[RunBehind, ...] = ()
 
     @property
@@ -96,6 +100,8 @@ class Pareto(Struct, frozen=True, kw_only=True):
 
     `apart` are failures not attributed to the agent (a prompt edit cannot fix them), `untagged`
     failed runs nobody says anything of, `unknown` runs whose outcome is not known.
+    `without_playbook` are the failures for which the playbook has neither a rollback nor a guard,
+    None where there is no playbook.
     """
 
     bars: tuple[Bar, ...]
@@ -103,6 +109,7 @@ class Pareto(Struct, frozen=True, kw_only=True):
     untagged: int
     failed: int
     unknown: int
+    without_playbook: tuple[str, ...] | None = None
 
     @property
     def all_bars(self) -> tuple[Bar, ...]:
@@ -132,6 +139,7 @@ def pareto(
     by: By | None = None,
     every: bool = False,
     owners: Owners | None = None,
+    playbook: Playbook = NO_PLAYBOOK,
     without: Collection[str] = NONE,
     chosen: Filter = ALL,
 ) -> Pareto:
@@ -155,7 +163,13 @@ def pareto(
     groups: dict[str, list[tuple[TagRow, str | None, RunBehind]]] = {}
     for (_, label), each in counted.items():
         groups.setdefault(label, []).append(each)
-    bars = _in_order([_bar(label, group) for label, group in groups.items()], by)
+    found = [_bar(label, group, playbook) for label, group in groups.items()]
+    bars = _in_order(found, by)
+    lacking = (
+        _whole(bar.failure, bar.sub, bar.attribution)
+        for bar in bars
+        if bar.rollback is None and bar.guard is None
+    )
     failed = outcome_count(store, "failed", without=without, chosen=chosen)
     return Pareto(
         bars=tuple(bar for bar in bars if is_agents(bar.attribution)),
@@ -163,6 +177,7 @@ def pareto(
         untagged=failed - len({row.run for row in said}),
         failed=failed,
         unknown=outcome_count(store, "unknown", without=without, chosen=chosen),
+        without_playbook=None if playbook.file is None else tuple(dict.fromkeys(lacking)),
     )
 
 
@@ -258,8 +273,11 @@ def _counted(label: str, group: Sequence[WordCount]) -> Bar:
     )
 
 
-def _bar(label: str, group: Sequence[tuple[TagRow, str | None, RunBehind]]) -> Bar:
+def _bar(
+    label: str, group: Sequence[tuple[TagRow, str | None, RunBehind]], playbook: Playbook
+) -> Bar:
     row, part, _ = group[0]
+    written = playbook.of(row.failure, row.sub, row.attribution)
     runs = sorted((run for _, _, run in group), key=_order)
     tagged = sum(run.accepted for run in runs)
     owners = Counter(run.owner for run in runs)
@@ -274,6 +292,8 @@ def _bar(label: str, group: Sequence[tuple[TagRow, str | None, RunBehind]]) -> B
         part=part,
         owner=owner,
         owners=len(owners),
+        rollback=written.rollback,
+        guard=written.guard,
         runs=tuple(runs),
     )
 

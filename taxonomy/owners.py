@@ -1,7 +1,8 @@
 """Whose is a failure? The team that would mend it, by what people wrote down.
 
-Two places say so: the settings (`[owners]`: a class, a sub-label or an attribution → a name) and
-the goals of a task (`taxonomy/goals.py`: a goal → a name). The first that applies is taken:
+Two places say so: the settings (`[owners]`: a class, a sub-label or an attribution → a name; the
+playbook, `taxonomy/playbook.py`, adds to them) and the goals of a task (`taxonomy/goals.py`: a goal
+→ a name). The first that applies is taken:
 
 1. the attribution, where it is not the agent: what the environment broke is no team's prompt;
 2. the goal with an owner that covers the step, in the newest version of each file of goals that
@@ -73,12 +74,21 @@ def owners_from(named: Mapping[str, str]) -> Owners:
     for key, owner in named.items():
         if not owner.strip():
             raise BadOwner(f"{key!r} names no owner")
-        kind, _, rest = key.partition(":")
-        if rest and kind.strip().lower() == ATTRIBUTION[:-1]:
-            by_attribution[_attribution(key, rest)] = owner.strip()
+        meant = owner_key(key)
+        if isinstance(meant, Attribution):
+            by_attribution[meant] = owner.strip()
         else:
-            by_label[_label(key)] = owner.strip()
+            by_label[meant] = owner.strip()
     return Owners(by_attribution=by_attribution, by_label=by_label)
+
+
+def owner_key(key: str) -> Attribution | str:
+    """What a key means: an attribution, else a class as it is written with its sub-label. Raises
+    BadOwner."""
+    kind, _, rest = key.partition(":")
+    if rest and kind.strip().lower() == ATTRIBUTION[:-1]:
+        return _attribution(key, rest)
+    return _label(key)
 
 
 def _attribution(key: str, word: str) -> Attribution:

@@ -31,6 +31,7 @@ from taxonomy.failures import (
 from taxonomy.findings import Source
 from taxonomy.held_out import HeldOutNote
 from taxonomy.owners import NOBODY, Owners
+from taxonomy.playbook import NO_PLAYBOOK, Playbook
 from taxonomy.query.failures import NONE, run_heads, verdicts
 from taxonomy.query.filter import ALL, Filter, among
 from taxonomy.query.listing import held_out_note
@@ -100,13 +101,22 @@ EMPTY = FailuresView(
 
 
 def build_failures(
-    store: Store, request: FailuresRequest = EMPTY.request, owners: Owners = NOBODY
+    store: Store,
+    request: FailuresRequest = EMPTY.request,
+    owners: Owners = NOBODY,
+    playbook: Playbook = NO_PLAYBOOK,
 ) -> FailuresView:
     """The failures of a database, counted as was asked."""
     held = held_out_note(store, shown=request.with_held_out)
     meant = chosen(store, request.query)
     counted = pareto(
-        store, by=request.by, every=request.every, owners=owners, without=held.hidden, chosen=meant
+        store,
+        by=request.by,
+        every=request.every,
+        owners=owners,
+        playbook=playbook,
+        without=held.hidden,
+        chosen=meant,
     )
     heads = run_heads(store, without=held.hidden, chosen=meant)
     return FailuresView(
@@ -197,6 +207,7 @@ def _known(bars: list[BarRow]) -> str:
 
 
 NO_OWNER = "unknown: set [owners] in config.toml, or the owner of a goal"
+NOT_IN_PLAYBOOK = "none in playbook.toml"
 NOT_NAMED = "no person, rule or judge has named a failure class for these runs"
 OTHERS_DOING = "attribution: {attribution}; a prompt edit cannot fix it"
 NONE_IN_COMMON = "no run tagged by both"
@@ -262,6 +273,9 @@ def _card(view: FailuresView, row: BarRow) -> Iterator[Labelled]:
             if words != format.UNKNOWN and is_agents(row.bar.attribution):
                 yield label, words
         yield "owner", owner(row.bar) or NO_OWNER
+        if view.pareto.without_playbook is not None:
+            yield "rollback", row.bar.rollback or NOT_IN_PLAYBOOK
+            yield "guard", row.bar.guard or NOT_IN_PLAYBOOK
     split = f"{row.tagged} tagged, {row.count - row.tagged} suggested"
     more = f" · {split}" if row.bar is not None else ""
     yield "of failed", f"{counted(view.share(row))}{more}"

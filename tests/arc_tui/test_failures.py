@@ -10,6 +10,7 @@ import pytest
 from msgspec import structs
 
 from arc_tui.config import BadConfig
+from arc_tui.settings import read_settings
 from arc_tui.views.failures import (
     EMPTY,
     FailuresRequest,
@@ -23,6 +24,7 @@ from arc_tui.views.failures import (
 from replay.errors import NotFound
 from taxonomy.judgements.schema import open_ledger
 from taxonomy.owners import owners_from
+from taxonomy.playbook import BadPlaybook
 from tests.arc_tui import failures_case, sample
 from tests.arc_tui.test_commands import as_json, run
 
@@ -191,3 +193,62 @@ def test_agreement_over_nothing_is_one_line() -> None:
     assert agreement(()) == (
         ("", "No run yet with a failure class from two of person, judge and rule."),
     )
+
+
+PLAYBOOK = """
+["hallucinated state"]
+owner = "retrieval team"
+rollback = "Deploy prompt v7."
+guard = "Read before each write."
+"""
+
+
+def test_a_playbook_says_what_is_done_about_each_bar(db: Path, tmp_path: Path) -> None:
+    file = tmp_path / "team.toml"
+    file.write_text(PLAYBOOK)
+    text = run(db, "failures", "--playbook", str(file)).stdout
+    assert text.splitlines()[0].endswith("retrieval team")
+    assert "hallucinated state  Deploy prompt v7.  Read before each write." in text
+    lacking = "other / premise not checked (user), wrong tool"
+    assert f"no rollback or guard in the playbook: {lacking}" in text
+    counted = as_json(db, "failures", "--playbook", str(file))
+    first = counted["bars"][0]
+    assert (first["rollback"], first["guard"]) == ("Deploy prompt v7.", "Read before each write.")
+    assert counted["without_playbook"] == lacking.split(", ")
+    behind = run(db, "failures", "--playbook", str(file), "--runs", "h").stdout
+    assert "rollback        Deploy prompt v7." in behind
+    assert "guard           Read before each write." in behind
+
+
+def test_a_playbook_is_found_here_else_beside_the_settings(
+    db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert as_json(db, "failures")["without_playbook"] is None
+    (tmp_path / "settings" / "playbook.toml").write_text(PLAYBOOK)
+    assert as_json(db, "failures")["bars"][0]["owner"] == "retrieval team"
+    (tmp_path / "playbook.toml").write_text(PLAYBOOK.replace("retrieval team", "repository"))
+    assert as_json(db, "failures")["bars"][0]["owner"] == "repository"
+    assert len(as_json(db, "ls", "owner:repository")) == 2
+
+
+@pytest.mark.parametrize("words", [("failures",), ("failures", "--runs", "loop")])
+def test_a_playbook_that_cannot_be_read_is_refused(
+    db: Path, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    with pytest.raises(BadPlaybook, match="cannot be read: No such file"):
+        run(db, *words, "--playbook", str(tmp_path / "none.toml"))
+    (tmp_path / "bad.toml").write_text("[lop]\nguard = 'x'")
+    with pytest.raises(BadPlaybook, match="did you mean 'loop'"):
+        run(db, *words, "--playbook", str(tmp_path / "bad.toml"))
+
+
+def test_a_bad_playbook_is_in_the_way_of_nothing_else(
+    db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "playbook.toml").write_text("plays = [1, 2]")
+    assert run(db, "ls", "--json").exit_code == 0
+    assert read_settings().theme == "auto"
+    with pytest.raises(BadPlaybook, match="'plays': unknown failure class"):
+        run(db, "failures")

@@ -27,7 +27,7 @@ from arc_tui.cli import (
     print_table,
     print_view,
 )
-from arc_tui.config import read_owners
+from arc_tui.config import find_playbook, read_owners
 from arc_tui.ui import format
 from arc_tui.ui.tables import counted, short
 from arc_tui.views.failures import (
@@ -51,6 +51,7 @@ from replay.store.handle import Store
 from taxonomy.failures import BYS, UNTAGGED, Bar, By, Differ, Pareto, RunBehind, SourcesAgree
 from taxonomy.failures import pareto as count_failures
 from taxonomy.metrics.change import Change
+from taxonomy.playbook import Playbook, read_playbook
 from taxonomy.query.filter import Filter
 from taxonomy.query.listing import held_out_note
 from taxonomy.stats.trend import BeforeAfter, Trend, Week, before_after, trend
@@ -75,6 +76,11 @@ BAR = 40
     help="Compare each class before and since that day (UTC).",
 )
 @click.option("--agreement", is_flag=True, help="Show how far person, judge and rule agree.")
+@click.option(
+    "--playbook",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Owner, rollback and guard of each class; default: playbook.toml, see the guide.",
+)
 @held_out_option
 @json_option
 @db_option
@@ -85,6 +91,7 @@ def pareto(
     runs: str | None,
     since: datetime | None,
     agreement: bool,
+    playbook: Path | None,
     with_held_out: bool,
     as_json: bool,
     db: Path | None,
@@ -101,6 +108,7 @@ def pareto(
         query=" ".join(query),
     )
     _one_question(request, runs, since, agreement)
+    written = find_playbook() if playbook is None else read_playbook(playbook)
     with open_judged(db) as store:
         held = held_out_note(store, shown=with_held_out)
         print_held_out(held)
@@ -110,10 +118,10 @@ def pareto(
         if agreement:
             return _agreement(store, of, as_json)
         if runs is not None:
-            return _runs(store, request, runs, as_json)
+            return _runs(store, request, runs, written, as_json)
         if by == "week":
             return _weeks(store, of, as_json)
-        return _bars(store, request, of, as_json)
+        return _bars(store, request, of, written, as_json)
 
 
 class _CountedRuns(NamedTuple):
@@ -140,12 +148,15 @@ def _one_question(
         raise click.UsageError("--by week counts each run once: leave --every out")
 
 
-def _bars(store: Store, request: FailuresRequest, of: _CountedRuns, as_json: bool) -> int:
+def _bars(
+    store: Store, request: FailuresRequest, of: _CountedRuns, playbook: Playbook, as_json: bool
+) -> int:
     counted = count_failures(
         store,
         by=request.by,
         every=request.every,
-        owners=read_owners(),
+        owners=read_owners(playbook=playbook),
+        playbook=playbook,
         without=of.without,
         chosen=of.chosen,
     )
@@ -156,6 +167,27 @@ def _bars(store: Store, request: FailuresRequest, of: _CountedRuns, as_json: boo
 def _print_bars(out: Console, counted: Pareto) -> None:
     for line in pareto_lines(counted, BAR):
         out.print(line, soft_wrap=True)
+    if counted.without_playbook is not None:
+        _print_playbook(out, counted)
+
+
+def _print_playbook(out: Console, counted: Pareto) -> None:
+    """What the playbook has for each bar, then the failures it has nothing for."""
+    written = {
+        format.one_line(bar.label): (bar.rollback, bar.guard)
+        for bar in counted.all_bars
+        if bar.rollback or bar.guard
+    }
+    if written:
+        out.print()
+        cells = [
+            [label, *(format.one_line(each) or format.UNKNOWN for each in texts)]
+            for label, texts in written.items()
+        ]
+        print_table(out, ["playbook", "rollback", "guard"], cells)
+    if counted.without_playbook:
+        names = ", ".join(map(format.one_line, counted.without_playbook))
+        print_line(out, f"no rollback or guard in the playbook: {names}", "yellow")
 
 
 def pareto_lines(counted: Pareto, width: int) -> list[Text]:
@@ -180,8 +212,10 @@ def _bar_line(bar: Bar, most: int, width: int, label: int, end: int) -> Text:
     return Text(f"{format.one_line(bar.label):<{label}}  {drawn:<{end}}  {owner(bar)}".rstrip())
 
 
-def _runs(store: Store, request: FailuresRequest, name: str, as_json: bool) -> int:
-    view = build_failures(store, request, read_owners())
+def _runs(
+    store: Store, request: FailuresRequest, name: str, playbook: Playbook, as_json: bool
+) -> int:
+    view = build_failures(store, request, read_owners(playbook=playbook), playbook)
     rows = rows_named(view, name)
     if as_json:
         print_json([run for row in rows for run in row.runs])

@@ -19,7 +19,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from typing_extensions import override
 
-from arc_tui.config import read_owners
+from arc_tui.config import find_playbook, read_owners
 from arc_tui.features.failures.widgets import FailureBars, FailureCard, FailureRuns
 from arc_tui.navigation import OpenClassify, OpenEditTest, OpenRuns, OpenSuggestions
 from arc_tui.ui import format
@@ -40,6 +40,7 @@ from arc_tui.views.failures import (
     sentence,
 )
 from arc_tui.views.runs import held_out_text
+from replay.store.handle import Store
 from taxonomy.failures import BYS, By
 
 NO_FAILURES = "no failed runs here"
@@ -121,9 +122,12 @@ class FailuresScreen(ArcScreen):
     def load(self) -> None:
         """Count as it is asked now."""
         request = self._request
-        self.ask(
-            lambda store: build_failures(store, request, read_owners()), self.Loaded, group="load"
-        )
+
+        def count(store: Store) -> FailuresView:
+            playbook = find_playbook()
+            return build_failures(store, request, read_owners(playbook=playbook), playbook)
+
+        self.ask(count, self.Loaded, group="load")
 
     def on_failures_screen_loaded(self, event: Loaded) -> None:
         self.view = event.view
