@@ -78,7 +78,7 @@ MEANINGS: dict[str, Meaning] = {
     "W": Meaning("W", "attribution"),
     "A": Meaning("A", "failures"),
     "L": Meaning("L", "list runs"),
-    "^k": Meaning("ctrl+k", "matrix"),
+    "^x": Meaning("ctrl+x", "matrix"),
     "%": Meaning("percent_sign", "calibration", "%"),
     "+": Meaning("plus", "approve scores", "+"),
     "$": Meaning("dollar_sign", "cost", "$"),

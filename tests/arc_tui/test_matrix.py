@@ -157,18 +157,18 @@ async def press(pilot: Pilot[None], *keys: str) -> None:
 
 @pytest.mark.pilot
 async def test_enter_lists_the_runs_of_the_cell_by_their_query(grid: Path) -> None:
-    async with shown(grid, "ctrl+k", "l", "enter") as pilot:
+    async with shown(grid, "ctrl+x", "l", "enter") as pilot:
         runs = pilot.app.screen
         assert isinstance(runs, RunsScreen)
         words = 'task="refund" variant="v2" model="large"'
         assert (runs.arrangement.words, len(runs.listed.traces)) == (words, 4)
-        await press(pilot, "escape", "ctrl+k")
+        await press(pilot, "escape", "ctrl+x")
         assert isinstance(pilot.app.screen, MatrixScreen)
 
 
 @pytest.mark.pilot
 async def test_the_matrix_is_of_the_runs_that_are_listed(grid: Path) -> None:
-    async with shown(grid, "slash", *"variant:v2", "enter", "ctrl+k") as pilot:
+    async with shown(grid, "slash", *"variant:v2", "enter", "ctrl+x") as pilot:
         matrix = pilot.app.screen
         assert isinstance(matrix, MatrixScreen)
         assert [column.variant for column in matrix.view.matrix.columns] == ["v2"]
@@ -181,7 +181,7 @@ async def test_the_matrix_is_of_the_runs_that_are_listed(grid: Path) -> None:
 
 @pytest.mark.pilot
 async def test_an_empty_cell_has_no_runs_to_list(grid: Path) -> None:
-    async with shown(grid, "ctrl+k", "j", "j", "enter") as pilot:
+    async with shown(grid, "ctrl+x", "j", "j", "enter") as pilot:
         assert isinstance(pilot.app.screen, MatrixScreen)
         assert "No run of this task in this column." in text(pilot.app)
 
@@ -190,7 +190,7 @@ async def test_an_empty_cell_has_no_runs_to_list(grid: Path) -> None:
 async def test_columns_beyond_the_line_come_into_sight(tmp_path: Path) -> None:
     path = tmp_path / "wide.db"
     put_grid(path, {"task": {f"v{number}": "p" for number in range(12)}})
-    async with shown(path, "ctrl+k") as pilot:
+    async with shown(path, "ctrl+x") as pilot:
         assert "columns 1–4 of 12" in text(pilot.app)
         await press(pilot, *"l" * 30)
         assert "columns 9–12 of 12" in text(pilot.app)
@@ -204,7 +204,7 @@ async def test_columns_beyond_the_line_come_into_sight(tmp_path: Path) -> None:
 
 @pytest.mark.pilot
 async def test_tasks_are_sorted_and_the_cursor_goes_to_the_first(grid: Path) -> None:
-    async with shown(grid, "ctrl+k", "G", "S") as pilot:
+    async with shown(grid, "ctrl+x", "G", "S") as pilot:
         matrix = pilot.app.screen
         assert isinstance(matrix, MatrixScreen)
         assert [row.task for row in matrix.table.matrix.rows][0] == "new"  # noqa: RUF015
@@ -215,7 +215,7 @@ async def test_tasks_are_sorted_and_the_cursor_goes_to_the_first(grid: Path) -> 
 async def test_no_task_says_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "arc.db"
     put_grid(path, {"task": {"v1": "p"}})
-    async with shown(path, "slash", *"nosuch", "enter", "ctrl+k") as pilot:
+    async with shown(path, "slash", *"nosuch", "enter", "ctrl+x") as pilot:
         assert "No runs of a task match 'nosuch'." in text(pilot.app)
         await press(pilot, "S", "enter", "l", "escape")
         assert isinstance(pilot.app.screen, RunsScreen)

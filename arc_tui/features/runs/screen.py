@@ -86,7 +86,7 @@ class RunsScreen(Watching):
              tooltip="Show failed runs only, or all again"),
         bind("A", "failures", id="runs.failures",
              tooltip="Count the failures by class and attribution, with the runs of each"),
-        bind("^k", "matrix", id="runs.matrix", show=False,
+        bind("^x", "matrix", id="runs.matrix", show=False,
              tooltip="Show the tasks of these runs by variant and model: passed, pass^k, cost"),
         bind("T", "queue(False)", id="runs.queue",
              tooltip="Go through the runs that need a tag of yours"),
