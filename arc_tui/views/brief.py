@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from arc_tui.ui import format
-from arc_tui.views.evidence import by_strength, candidate_text, finding_kind
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
+
+from arc_tui.ui import format, markdown
+from arc_tui.views.evidence import (
+    by_strength,
+    candidate_kind,
+    candidate_phrase,
+    candidate_text,
+    finding_kind,
+)
 from arc_tui.views.trace import TraceView, build_trace
 from replay.store.handle import Store
 from replay.trace import NO_TOOLS
 from taxonomy.classes import BY_CLASS, Attribution, FailureClass, class_label
 from taxonomy.findings import Candidate, Diagnosis, Finding
+from taxonomy.judgements.tags import TagRow
 from taxonomy.query.listing import RunRow
 
 MAX_CHARS = 5200
@@ -116,8 +126,8 @@ def _finding(finding: Finding, before: str, after: str = "") -> list[str]:
     return lines
 
 
-def _unknown(view: TraceView) -> list[str]:
-    row = view.run
+def _missing(row: RunRow) -> list[str]:
+    """What is not known of a run."""
     facts = {
         "outcome": row.outcome == "unknown",
         "latency": row.duration_ns is None,
@@ -125,8 +135,12 @@ def _unknown(view: TraceView) -> list[str]:
         "cost of some steps": not row.cost_complete,
         "system prompt": row.prompt is None,
     }
-    missing = [name for name, absent in facts.items() if absent]
-    said = ", ".join(missing) if missing else "none"
+    return [name for name, absent in facts.items() if absent]
+
+
+def _unknown(view: TraceView) -> list[str]:
+    row = view.run
+    said = ", ".join(_missing(row)) or "none"
     return [
         "## Unknown",
         said,
@@ -156,3 +170,135 @@ def _next(view: TraceView) -> list[str]:
 
 def _phrase(text: str | None) -> str:
     return format.cut(format.one_line(text), PHRASE)
+
+
+# --- for an issue or a pull request
+
+QUOTES = 6
+"""Quotes of one finding that are shown; the rest is counted."""
+
+
+def brief_markdown(store: Store, name: str) -> str:
+    """The brief of a trace in GitHub's Markdown. Raises NotFound.
+
+    Whatever the trace holds is code there, and secrets in it are masked by the rules of today.
+    """
+    view = build_trace(store, name)
+    mask = store.redactor.text
+    parts = (
+        *_markdown_head(view.run, mask),
+        *_markdown_known(view, mask),
+        *_markdown_break(view, mask),
+        *_markdown_tags(view.tags, mask),
+        *_markdown_rest(view),
+    )
+    return "\n\n".join(parts) + "\n"
+
+
+Mask: TypeAlias = Callable[[str], str]
+"""Masks the secrets of a text."""
+
+
+def run_facts(row: RunRow, mask: Mask) -> list[tuple[str, str]]:
+    """What a run was, as labels and Markdown."""
+    outcome = markdown.cell(mask(row.outcome_value or "")) if row.outcome_value else ""
+    by = f"by {markdown.cell(mask(row.outcome_by))}" if row.outcome_by else ""
+    tokens = "" if row.tokens_complete else "≥ "
+    return [
+        ("outcome", " · ".join(filter(None, (row.outcome, outcome, by)))),
+        ("run", f"{markdown.cell(row.trace)} · {markdown.cell(row.format)}"),
+        ("variant", markdown.cell(mask(row.variant or ""))),
+        ("model", markdown.cell(mask(row.models or ""))),
+        ("steps", f"{format.number(row.steps)}, {format.count(row.calls, 'tool call')},"
+         f" {format.count(row.errors, 'error')}"),
+        ("time", format.duration(row.duration_ns)),
+        ("tokens in", f"{tokens if row.input_tokens is not None else ''}"
+         f"{format.tokens(row.input_tokens)}"),
+        ("cost", format.usd(row.cost_usd, complete=row.cost_complete)),
+    ]  # fmt: skip
+
+
+def _markdown_head(row: RunRow, mask: Mask) -> Iterator[str]:
+    name = " / ".join(filter(None, [row.task, row.trial])) or row.title or row.source_id
+    yield f"### {markdown.code(_short(mask(name)))} {row.outcome}"
+    yield markdown.table([[label, said] for label, said in run_facts(row, mask)], ("", ""))
+    if row.title and row.title != name:
+        yield markdown.value("Title", mask(row.title))
+
+
+def _short(text: str) -> str:
+    return format.cut(format.one_line(text), markdown.WIDTH)
+
+
+def _markdown_known(view: TraceView, mask: Mask) -> Iterator[str]:
+    if view.known:
+        yield "#### Known for certain"
+    for each in view.known:
+        place = "" if each.step is None else f", step {each.step}"
+        yield markdown.value(f"**{each.kind}**{place}", mask(each.text))
+
+
+def _markdown_break(view: TraceView, mask: Mask) -> Iterator[str]:
+    """Where it may have broken: the candidates with their evidence, then findings elsewhere."""
+    yield "#### Where it broke"
+    said = view.diagnosis
+    candidates = said.candidates if said else ()
+    findings = by_strength(said.findings if said else ())
+    if not candidates:
+        yield "No break candidates."
+    for place, candidate in enumerate(candidates, 1):
+        kind = candidate_kind(candidate)
+        kind_text = "positional guess" if kind == "guess" else kind
+        head = f"**{place}. step {candidate.step}** · {kind_text} · {candidate.accuracy}"
+        yield markdown.value(head, mask(candidate_phrase(candidate)))
+        for finding in findings:
+            if finding.step == candidate.step:
+                yield _markdown_finding(finding, mask)
+    outside = (
+        finding
+        for finding in findings
+        if finding.attribution not in (None, Attribution.AGENT)
+        and not finding.is_hint
+        and finding.step not in view.marked
+    )
+    for finding in (*outside, *view.judged):
+        yield _markdown_finding(finding, mask, f"step {finding.step}, ")
+
+
+def _markdown_finding(finding: Finding, mask: Mask, place: str = "") -> str:
+    """A finding to be unfolded: what it says, and what it rests on."""
+    parts = [markdown.value("Finding", mask(finding.why))]
+    if finding.sub or finding_kind(finding) == "judge":
+        named = f"{class_label(finding.failure, finding.sub)} · {finding.rule}"
+        parts.append(markdown.value("Class", mask(named)))
+    for each in finding.evidence[:QUOTES]:
+        where = "" if each.step is None else f"Step {each.step}, "
+        said = f"{each.role}, {each.place}" if each.place else each.role
+        parts.append(f"{where}{markdown.code(mask(said))}\n\n{markdown.block(mask(each.text))}")
+    more = len(finding.evidence) - QUOTES
+    if more > 0:
+        parts.append(f"{format.count(more, 'more quote')} not shown.")
+    hint = "hint, not counted · " if finding.is_hint else ""
+    quotes = format.count(len(finding.evidence), "quote")
+    summary = f"{place}{hint}{finding_kind(finding)}: {finding.failure.value}, {quotes}"
+    return markdown.details(summary, parts)
+
+
+def _markdown_tags(tags: Sequence[TagRow], mask: Mask) -> Iterator[str]:
+    if tags:
+        yield "#### Tags"
+    for tag in tags:
+        named = markdown.code(mask(class_label(tag.failure, tag.sub)))
+        whose = "" if tag.attribution is None else f", attribution {tag.attribution.value}"
+        line = f"Step {tag.step}: {named} by {markdown.code(mask(tag.by))}{whose}"
+        yield markdown.value(line, mask(tag.why)) if tag.why else line
+
+
+def _markdown_rest(view: TraceView) -> Iterator[str]:
+    key = view.run.trace[:8]
+    step = view.marked[0] if view.marked else 0
+    missing = _missing(view.run)
+    if missing:
+        yield f"Not recorded: {', '.join(missing)}."
+    commands = f"arc show {key} {step}\narc diagnose {key}\narc replay {key} --system FILE"
+    yield markdown.block(commands, "sh")

@@ -24,7 +24,7 @@ from arc_tui.cli import (
 )
 from arc_tui.ui import format
 from arc_tui.ui.document import INDENT, LABEL, Document, Fold, HintBlock
-from arc_tui.views.brief import brief_text, judged_line
+from arc_tui.views.brief import brief_markdown, brief_text, judged_line
 from arc_tui.views.code import OutputView, output_view
 from arc_tui.views.evidence import candidate_text
 from arc_tui.views.trace import TraceView, build_diagnose, build_trace
@@ -71,15 +71,20 @@ def step_in_full(store: Store, view: TraceView, step: int) -> StepView:
     )
 
 
-@click.command(epilog=examples("arc brief last", "arc brief shop-many-wishes-v5-0 --json"))
+@click.command(epilog=examples("arc brief last", "arc brief shop-many-wishes-v5-0 --md"))
 @click.argument("trace", type=RUN_NAME)
+@click.option("--md", "as_markdown", is_flag=True, help="As Markdown for an issue on GitHub.")
 @json_option
 @db_option
-def brief(trace: str, as_json: bool, db: Path | None) -> None:
-    """Summarize a run in at most 1 500 tokens, for people and coding agents."""
+def brief(trace: str, as_markdown: bool, as_json: bool, db: Path | None) -> None:
+    """Summarize a run in at most 1 500 tokens, for people and coding agents.
+
+    With `--md` in Markdown for an issue or pull request, of any length: foreign text is shown as
+    code, and mentions, links and HTML in it do nothing.
+    """
     with open_judged(db) as store:
-        text = brief_text(store, trace)
-    print_json({"brief": text}) if as_json else click.echo(text)
+        text = brief_markdown(store, trace) if as_markdown else brief_text(store, trace)
+    print_json({"brief": text}) if as_json else click.echo(text, nl=not as_markdown)
 
 
 @click.command(epilog=examples("arc diagnose shop-many-wishes-v5-0", "arc diagnose last --json"))
