@@ -45,8 +45,10 @@ __all__ = [
     "Result",
     "Verified",
     "gathered",
+    "kept_models",
     "read",
     "rerun",
+    "restore",
     "verify",
     "write",
 ]
@@ -156,7 +158,7 @@ def rerun(bundle: Bundle) -> Verified:
     result could not have come of it.
     """
     with Store.open(":memory:") as store:
-        trace, edit = _restored(store, bundle)
+        trace, edit = restore(store, bundle)
         first = _run_arm(store, bundle, trace, edit, bundle.result)
         others = [
             _run_arm(store, bundle, trace, edits.save(store, arm.edit), arm.result)
@@ -175,7 +177,7 @@ def _run_arm(
         made = _run(kept, trace, edit, bundle.added or Added(), _model(store, kept, declining))
     else:
         declining.said = _refusals(kept, trace, edit)
-        made = _replayed(kept, trace, edit, store, declining)
+        made = run_again(kept, trace, edit, _models(store, kept, declining), least=1)
     return Verified(
         kind="free" if isinstance(kept, FreeCore) else "locked",
         trace=trace.id,
@@ -193,9 +195,9 @@ def _run_arm(
     )
 
 
-def _restored(store: Store, bundle: Bundle) -> tuple[Trace, Edit | None]:
+def restore(store: Store, bundle: Bundle) -> tuple[Trace, Edit | None]:
     """The contents of a bundle in a database. All of it is masked, and masking changes nothing
-    that is: the digests of the trace show that."""
+    that is: the digests of the trace show that. Raises BadBundle where they do not."""
     writer = Writer(store)
     key = writer.finish(writer.write(bundle.tape)).id
     if (key, content_digest(store, key)) != (bundle.result.trace, bundle.content):
@@ -220,13 +222,19 @@ def _restored(store: Store, bundle: Bundle) -> tuple[Trace, Edit | None]:
 # --- the replays, under the terms of their results
 
 
-def _replayed(
-    kept: Core, trace: Trace, edit: Edit | None, store: Store, declining: _Declining
-) -> Core:
+def kept_models(store: Store, kept: Core, trace: Trace, edit: Edit | None) -> Models:
+    """Who answers in a replay that is run again: what is stored, and where the result says that a
+    request was declined, nobody."""
+    declining = _Declining()
+    declining.said = _refusals(kept, trace, edit)
+    return _models(store, kept, declining)
+
+
+def _models(store: Store, kept: Core, declining: _Declining) -> Models:
     control = edited = _model(store, kept, declining)
     if kept.edited_model is not None:
         edited = Cached(store, kept.edited_model, declining, server=kept.edited_server)
-    return run_again(kept, trace, edit, Models(control, edited), least=1)
+    return Models(control, edited)
 
 
 def _run(kept: FreeCore, trace: Trace, edit: Edit | None, added: Added, model: Cached) -> FreeCore:

@@ -50,7 +50,7 @@ class Held(Struct, frozen=True, kw_only=True):
     masked: tuple[str, ...] = ()
 
 
-def embedded(held: Sequence[Held], lines: bytes) -> bytes:
+def embed(held: Sequence[Held], lines: bytes) -> bytes:
     """The elements that hold runs, of which `lines` are those of `arc/1`."""
     packed = base64.b64encode(gzip.compress(lines, mtime=0))
     rows = (packed[at : at + _LINE] for at in range(0, len(packed), _LINE))
@@ -78,7 +78,7 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
                 raise BadTrace(source.display, f"line {number}", "begins a second list of runs")
             inside = found = True
         elif line.startswith(_HELD) and line.endswith(_END):
-            held = _held(line[len(_HELD) : -len(_END)], source, number)
+            held = _read_held(line[len(_HELD) : -len(_END)], source, number)
     if not found:
         raise BadTrace(source.display, "", "is a page of `arc report` that holds no run")
     if inside:
@@ -87,17 +87,17 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
         if each.masked:
             spans = ", ".join(each.masked)
             tally.problem(f"trace {each.trace[:8]}", f"masked in the report, in spans {spans}")
-    yield from arc.read(BytesSource(_unpacked(b"".join(packed), source), source.display), tally)
+    yield from arc.read(BytesSource(_unpack(b"".join(packed), source), source.display), tally)
 
 
-def _held(data: bytes, source: Source, number: int) -> list[Held]:
+def _read_held(data: bytes, source: Source, number: int) -> list[Held]:
     try:
         return msgspec.json.decode(data, type=list[Held])
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadTrace(source.display, f"line {number}", f"is not {VERSION}: {error}") from error
 
 
-def _unpacked(packed: bytes, source: Source) -> bytes:
+def _unpack(packed: bytes, source: Source) -> bytes:
     """The lines of `arc/1`; no more than a file as large may hold."""
     try:
         data = base64.b64decode(packed, validate=True)

@@ -19,14 +19,18 @@ from click.testing import CliRunner
 
 from arc_tui import importing
 from arc_tui.commands import cli
+from arc_tui.places import fixtures
 from replay.errors import ArcError
 from replay.store.read import content_digest
 from replay.store.rows import trace_rows
 from taxonomy.judgements.schema import open_ledger
+from tests.arc_tui.free_case import put_bundled
 from tests.arc_tui.report_case import HOSTILE, arc_says, opened, run_of, stored
 from tests.browser import Page, chromium, needs_chromium
 
 BROKEN = "shop-many-wishes-v5-0"
+FIXED = "shop-many-wishes-v4-0"
+PROMPT = fixtures() / "demo" / "prompts" / "v4.md"
 
 
 def written(database: Path, folder: Path, run: str) -> Path:
@@ -260,6 +264,56 @@ async def test_ten_thousand_steps_are_there_within_three_seconds(tmp_path: Path)
         nothing_was_asked(page, file)
 
 
+@needs_chromium
+@pytest.mark.process
+async def test_two_runs_stand_side_by_side(tmp_path: Path, axe: str) -> None:
+    file, database = tmp_path / "pair.html", tmp_path / "pair.db"
+    put_bundled(database, BROKEN, FIXED)
+    arc_says(database, "report", "--compare", BROKEN, FIXED, "-o", str(file))
+    async with chromium() as browser:
+        page = await browser.page("about:blank")
+        await opened(page, file)
+        summary = await page.value("document.querySelector('.summary').innerText")
+        assert "A and B diverge at step 4 of B" in summary
+        assert "system prompts differ" in summary
+        await shows(page, "Step 4")
+        await page.press("n")
+        await shows(page, "Step 4 / 5")
+        both = await shown(page)
+        assert "A · many-wishes / 0 · step 4" in both
+        assert "B · many-wishes / 0 · step 5" in both
+        assert await page.value("location.hash") == "#a-step-4"
+        await page.value("location.hash = '#b-step-9'")
+        await shows(page, "step 9")
+        await printable(page)
+        await page.value(axe)
+        assert await violations(page) == []
+        nothing_was_asked(page, file)
+
+
+@needs_chromium
+@pytest.mark.process
+async def test_a_replay_shows_each_step_in_both_arms(
+    replayed: Path, tmp_path: Path, axe: str
+) -> None:
+    file = tmp_path / "replay.html"
+    arc_says(replayed, "report", BROKEN, "--replay", "last", "-o", str(file))
+    async with chromium() as browser:
+        page = await browser.page("about:blank")
+        await opened(page, file)
+        summary = await page.value("document.querySelector('.summary').innerText")
+        assert "The edit first diverges at step 4: refund_order → get_order" in summary
+        told = await shown(page)
+        assert told.startswith("Step 4\n")
+        assert "✓ fixed" in told
+        assert "significant, p = " in told
+        assert "amount 7500 not found in context" in told, "what is said of the recorded step"
+        await printable(page)
+        await page.value(axe)
+        assert await violations(page) == []
+        nothing_was_asked(page, file)
+
+
 # --- the file
 
 
@@ -350,6 +404,78 @@ def test_what_a_new_rule_masks_is_named_there_and_here(
     assert SECRET not in arc_says(colleague, "show", "long", "1")
 
 
+# --- replays
+
+
+@pytest.fixture
+def replayed(bundled: Path, tmp_path: Path) -> Path:
+    """A database with a locked replay, and its bundle beside it."""
+    database = tmp_path / "replayed.db"
+    database.write_bytes(bundled.read_bytes())
+    words = ("replay", BROKEN, "--system", str(PROMPT), "--bundle", str(tmp_path / "case.zip"))
+    arc_says(database, *words)
+    return database
+
+
+def digest_in(said: str) -> str:
+    found = re.search(r"digest (sha256:[0-9a-f]+)", said)
+    assert found is not None
+    return found[1]
+
+
+def page_of(file: Path) -> dict[str, Any]:
+    """What stands in the page beside the documents of steps."""
+    found = re.search(r'id="arc-page">(.*?)</script>', file.read_text())
+    assert found is not None
+    page: dict[str, Any] = json.loads(found[1])
+    return page
+
+
+def test_a_replay_is_named_by_its_digest_or_lies_in_a_bundle(
+    replayed: Path, tmp_path: Path
+) -> None:
+    said = arc_says(replayed, "replay", BROKEN, "--system", str(PROMPT))
+    digest = digest_in(said)
+    by_digest, by_bundle = tmp_path / "a.html", tmp_path / "b.html"
+    arc_says(replayed, "report", "--replay", digest[:20], "-o", str(by_digest))
+    none = tmp_path / "none.db"
+    arc_says(none, "report", "--replay", str(tmp_path / "case.zip"), "-o", str(by_bundle))
+    assert not none.exists(), "a bundle needs no database"
+    for file in (by_digest, by_bundle):
+        page = page_of(file)
+        texts = [each["text"] for each in page["summary"]]
+        assert said.splitlines()[0] in texts
+        assert f"digest {digest}" in texts
+    assert by_digest.read_bytes() == by_bundle.read_bytes()
+
+
+def test_several_arms_stand_beside_one_control(replayed: Path, tmp_path: Path) -> None:
+    other = PROMPT.with_name("v3.md")
+    bundle = tmp_path / "arms.zip"
+    words = ("replay", BROKEN, "--arm", str(PROMPT), "--arm", str(other), "-k", "2")
+    said = arc_says(replayed, *words, "--bundle", str(bundle))
+    file = tmp_path / "arms.html"
+    arc_says(replayed, "report", "--replay", str(bundle), "-o", str(file))
+    page = page_of(file)
+    assert page["list"]["columns"] == ["step", "recorded", "control", "v4 | v3", "effect"]
+    texts = [each["text"] for each in page["summary"]]
+    assert all(line in texts for line in said.splitlines()[:3])
+
+
+def test_a_free_replay_shows_where_it_went(replayed: Path, tmp_path: Path) -> None:
+    words = ("replay", BROKEN, "--free", "--system", str(PROMPT))
+    bundle = tmp_path / "free.zip"
+    said = arc_says(replayed, *words, "--bundle", str(bundle))
+    file, other = tmp_path / "free.html", tmp_path / "other.html"
+    arc_says(replayed, "report", BROKEN, "--replay", "last", "-o", str(file))
+    arc_says(replayed, "report", "--replay", str(bundle), "-o", str(other))
+    page = page_of(file)
+    assert page["list"]["rows"][-1]["cells"][4] == "≠ diverged"
+    assert page["summary"][1]["text"] in said
+    assert "Outcome not evaluated." in [each["text"] for each in page["summary"]]
+    assert file.read_bytes() == other.read_bytes()
+
+
 # --- bad input
 
 
@@ -367,6 +493,13 @@ def test_bad_input_is_one_sentence(bundled: Path, tmp_path: Path) -> None:
     other.write_text("<!doctype html> mine")
     assert "nobody" in refused(bundled, "nobody")
     assert "name one run" in refused(bundled)
+    assert "names its run itself" in refused(bundled, BROKEN, "--replay", "sha256:00")
+    assert "needs a run" in refused(bundled, "--replay", "last")
+    assert "no saved replay of" in refused(bundled, BROKEN, "--replay", "last")
+    assert "no saved replay" in refused(bundled, "--replay", "sha256:00")
+    assert "not a complete zip file" in refused(bundled, "--replay", str(other))
+    assert "takes two runs" in refused(bundled, "--compare", BROKEN)
+    assert "not both" in refused(bundled, "--compare", BROKEN, FIXED, "--replay", "last")
     assert "exists, and is no report" in refused(bundled, BROKEN, "-o", str(other))
     assert other.read_text() == "<!doctype html> mine"
     gone = tmp_path / "gone" / "run.html"

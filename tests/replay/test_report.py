@@ -12,7 +12,7 @@ import pytest
 
 from replay.errors import BadTrace
 from replay.formats import arc, load, report
-from replay.formats.report import GENERATOR, Held, embedded
+from replay.formats.report import GENERATOR, Held, embed
 from replay.formats.source import BytesSource, Source, Tally
 from replay.trace import Batch
 from tests.replay.test_store import batch, spans
@@ -23,7 +23,7 @@ FOOT = b"\n<script>run()</script>\n</html>\n"
 
 
 def page(lines: bytes = LINES, *held: Held) -> bytes:
-    return HEAD + embedded(held, lines) + FOOT
+    return HEAD + embed(held, lines) + FOOT
 
 
 def read(data: bytes, folder: Path) -> tuple[list[Batch], Tally]:
@@ -55,7 +55,7 @@ PACKED = base64.b64encode(gzip.compress(LINES, mtime=0))
 BROKEN = {
     "holds no run": HEAD + FOOT,
     "is truncated inside": page()[: -len(FOOT) - 20],
-    "begins a second list": page() + embedded((), LINES),
+    "begins a second list": page() + embed((), LINES),
     "cannot be unpacked: Not a gzipped": page().replace(PACKED, b"QUJDRA=="),
     "cannot be unpacked: ": page().replace(PACKED, PACKED[:-8]),
     "is not arc-report/1": page().replace(b'id="arc-runs">[', b'id="arc-runs">{'),

@@ -31,8 +31,10 @@ from arc_tui.ui import format
 from replay import kept
 from replay.action import Act, Action, action, shown
 from replay.compare.actions import Difference
+from replay.compare.rules import Rules
 from replay.edit.changes import Edit
 from replay.effects import takes_program
+from replay.errors import ArcError
 from replay.free import run as free
 from replay.free.recorded_results import Found, Near, Stub, Terms, draft
 from replay.free.result import FreeCore, FreeRun, FreeStep, Stop, Unanswered
@@ -82,6 +84,40 @@ def kept_run(store: Store, digest: str) -> tuple[FreeCore, Terms]:
     core = kept.find(store, digest, FreeCore)
     known = kept.stubs_of_trace(store, core.trace)
     return core, Terms(stubs=known, allow_stale=core.allow_stale, effects=core.yours)
+
+
+def show_kept_run(store: Store, digest: str) -> FreeView:
+    """What a kept run came to, from stored answers alone: it is run again, and shown only where it
+    comes to the same. Raises NotFound where there is none, ArcError where it does not."""
+    core, terms = kept_run(store, digest)
+    trace = read.load(store, core.trace)
+    edit = edits.find(store, core.edit) if core.edit is not None else None
+    model = Cached(store, core.model, server=core.server)
+    *_, made = free.run(
+        trace,
+        edit,
+        model,
+        terms,
+        start=core.start,
+        sample=core.sample,
+        max_steps=core.limit,
+        rules=Rules(core.paths),
+    )
+    if made.core().digest != digest:
+        raise ArcError(
+            f"free replay {digest} is not reproducible any more: the run was completed since, or a"
+            " response or stub is gone",
+            f"Try: arc replay {core.trace[:8]} --free",
+        )
+    view = free_view(
+        made,
+        trace,
+        edit=edit.name if edit is not None else None,
+        masked={row.step: row.masked for row in step_rows(store, trace.id) if row.masked},
+        notice=break_and_notice(store, trace.id)[1],
+        stubs=terms.stubs,
+    )
+    return structs.replace(view, digest=digest)
 
 
 def estimate_cost(store: Store, request: FreeRunRequest) -> FreeRunEstimate:

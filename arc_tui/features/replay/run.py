@@ -17,13 +17,15 @@ from arc_tui.experiments.locked_view import ReplayView, edit_diff, replay_rows
 from arc_tui.experiments.models import ModelPool, lacking_key, whole_names
 from arc_tui.experiments.progress import BETWEEN_VIEWS_S
 from arc_tui.experiments.request import CostEstimate, ReplayRequest, asked_models
+from replay.bundle import kept_models
+from replay.compare.rules import Rules
 from replay.edit.changes import Edit
-from replay.errors import Stopped
+from replay.errors import ArcError, Stopped
 from replay.kept import keep, next_range
 from replay.locked.arms import beside_one_control, verdicts
 from replay.locked.estimate import Estimate, estimate_arms
 from replay.locked.row import AUTO, Models, Sampling
-from replay.locked.run import core, replay_arms
+from replay.locked.run import Core, core, replay_arms, run_again
 from replay.locked.tally import StepResult
 from replay.locked.verdict import Verdict
 from replay.models.choose import default_name, label
@@ -274,3 +276,35 @@ def _ended(arm: _Arm) -> str | None:
 def _other_model(models: Models) -> str | None:
     """The model of the edited arm, where that is another one."""
     return models.edited.name if models.edited is not models.control else None
+
+
+# --- a kept one
+
+
+def show_kept(store: Store, kept: Core) -> ReplayView:
+    """What a kept replay came to, from stored answers alone: it is run again, and shown only where
+    it comes to the same. Raises ArcError where it does not."""
+    trace = read.load(store, kept.trace)
+    edit = edits.find(store, kept.edit) if kept.edit is not None else None
+    models = kept_models(store, kept, trace, edit)
+    if run_again(kept, trace, edit, models, least=1).digest != kept.digest:
+        raise ArcError(
+            f"replay {kept.digest} is not reproducible any more: the run was completed since, or a"
+            " response is gone",
+            f"Try: arc replay {kept.trace[:8]}",
+        )
+    counts = {row.step: max(len(row.control), len(row.edited), 1) for row in kept.rows}
+    request = ReplayRequest(
+        trace=kept.trace,
+        edit=edit,
+        model=kept.model,
+        steps=kept.steps,
+        sampling=Sampling(levels=kept.levels, range=kept.range, counts=counts),
+        rules=Rules(kept.paths),
+    )
+    with ModelPool(store) as pool:
+        pool.add(kept.model, models.control)
+        if edit is not None and edit.model is not None:
+            pool.add(edit.model, models.edited)
+        *_, view = run_replay(store, request, pool)
+    return view

@@ -50,7 +50,7 @@ def print_replay(out: Console, view: ReplayView, *, rules: bool = False) -> None
     if any(len(arm.answers) > 2 for row in rows for arm in (row.control, row.edited) if arm):
         out.print("+2: other responses than the one shown", style="dim")
     out.print()
-    for line in _footer(view):
+    for line in footer(view):
         out.print(Text(format.plain(line), "dim"), soft_wrap=True)
     if rules:
         out.print(f"\n{RULES}", soft_wrap=True)
@@ -89,7 +89,8 @@ def _short(why: str) -> str:
     return format.cut(format.one_line(why), WIDTH)
 
 
-def _footer(view: ReplayView) -> Iterator[str]:
+def footer(view: ReplayView) -> Iterator[str]:
+    """What the sentences rest on, a line each: collateral, tests, losses, model, rules, digest."""
     verdict = view.verdict
     for name, arm in zip(arm_names(view), view.arms, strict=True):
         counted = arm.verdict.collateral

@@ -15,7 +15,7 @@ import msgspec
 
 from arc_tui.features.report.view import STEPS_TOGETHER, Page
 from arc_tui.ui import format
-from replay.formats.report import GENERATOR, embedded
+from replay.formats.report import GENERATOR, embed
 from replay.redact.redactor import Redactor
 from replay.redact.text import restored
 
@@ -63,7 +63,7 @@ def render(page: Page, redactor: Redactor) -> bytes:
             parts.append(tag.encode() + packed + b"</script>\n")
     if page.runs:
         held = [run.held for run in page.runs]
-        parts += [embedded(held, b"".join(run.lines for run in page.runs)), b"\n"]
+        parts += [embed(held, b"".join(run.lines for run in page.runs)), b"\n"]
     parts.append(f"<script>{script}</script>\n</body>\n</html>\n".encode())
     return b"".join(parts)
 

@@ -266,21 +266,23 @@
   }
 
   const SIGNS = { candidate: "\u25c6", finding: "\u25c7" };
+  const NAMES = { candidate: "break candidate", finding: "has a finding" };
+
+  /** A sign, and what it means for those who do not see it. */
+  const sign = (shown, meant) =>
+    shown ? make("span", { class: "sign" }, shown, make("span", { class: "unseen" }, ` ${meant} `)) : make("span", { class: "sign" });
 
   function cellBoxes(row, at) {
     if (list.kind !== "tree") return row.cells.map((cell) => make("span", {}, cell));
     const [number, label] = row.cells;
     const fold = row.parent ? (folded.has(at) ? "\u25b8 " : "\u25be ") : "  ";
     const indent = "  ".repeat(Math.min(row.depth ?? 0, 24));
-    const error = row.error ? " \u2717" : "";
     return [
       make("span", { class: "number" }, number),
-      make("span", { class: "sign" }, SIGNS[row.mark] ?? ""),
-      make("span", {}, `${indent}${fold}${label}${error}`),
+      sign(SIGNS[row.mark], NAMES[row.mark]),
+      make("span", {}, `${indent}${fold}${label}`, row.error ? make("span", {}, " \u2717", make("span", { class: "unseen" }, " error")) : ""),
     ];
   }
-
-  const NAMES = { candidate: ", break candidate", finding: ", has a finding" };
 
   function drawRows() {
     const first = Math.max(Math.floor(box.scrollTop / ROW) - 5, 0);
@@ -302,7 +304,6 @@
           "aria-setsize": visible.length,
           "aria-selected": selected ? "true" : "false",
           "aria-expanded": row.parent ? String(!folded.has(at)) : undefined,
-          "aria-label": `${rowTitle(row)}: ${row.cells.filter(Boolean).join(", ")}${NAMES[row.mark] ?? ""}${row.error ? ", error" : ""}`,
           onclick: () => (at === chosen && row.parent ? fold(at) : choose(at)),
         },
         ...cellBoxes(row, at),

@@ -11,7 +11,17 @@ from typing import TypeAlias
 import msgspec
 from msgspec import structs
 
-from arc_tui.features.report.view import LaneView, List, Mark, Page, Part, Row, RunPart, Text, said
+from arc_tui.features.report.view import (
+    LaneView,
+    List,
+    Mark,
+    Page,
+    Part,
+    Row,
+    RunPart,
+    Text,
+    write_line,
+)
 from arc_tui.features.report.view import texts as page_texts
 from arc_tui.ui import format
 from arc_tui.ui.document import Document
@@ -74,7 +84,7 @@ def build_run(store: Store, view: TraceView, why: Why, *, key: str) -> RunPart:
         key=key,
         name=run_name(view.run, " / "),
         lanes=tuple(map(_lane, view.lanes)),
-        marked=_marked(view),
+        marked=_find_marked(view),
         pages=tuple(_pages(view, build_steps(store, view.run.trace), why)),
         held=held,
         lines=lines,
@@ -102,19 +112,19 @@ def run_facts(row: RunRow) -> Iterator[str]:
 def summary(view: TraceView) -> Iterator[Text]:
     """What is known for certain, where it may have broken, what else was found, tags."""
     if view.known:
-        yield said("Known for certain", "title")
+        yield write_line("Known for certain", "title")
     for fact in view.known:
         place = "" if fact.step is None else f"step {fact.step} · "
-        yield said(f"{place}{fact.text}", step=fact.step, label=fact.kind)
+        yield write_line(f"{place}{fact.text}", step=fact.step, label=fact.kind)
     candidates = view.diagnosis.candidates if view.diagnosis else ()
-    yield said("Where it broke" if not candidates else "Break candidates", "title")
+    yield write_line("Where it broke" if not candidates else "Break candidates", "title")
     if view.diagnosis is None:
-        yield said("Not analysed yet.", "quiet")
+        yield write_line("Not analysed yet.", "quiet")
     elif not candidates:
-        yield said("No break candidates.", "quiet")
+        yield write_line("No break candidates.", "quiet")
     for candidate in candidates:
         text = f"step {candidate.step} · {format.one_line(candidate_text(candidate))}"
-        made = said(text, "candidate", step=candidate.step)
+        made = write_line(text, "candidate", step=candidate.step)
         yield structs.replace(made, aside=candidate.accuracy)
         found = view.diagnosis.findings if view.diagnosis else ()
         for finding in by_strength([each for each in found if each.step == candidate.step]):
@@ -125,18 +135,18 @@ def summary(view: TraceView) -> Iterator[Text]:
         if each.step not in view.marked and not each.is_hint
     ]
     if rest or view.judged:
-        yield said("Other findings", "title")
+        yield write_line("Other findings", "title")
     for finding in (*rest, *view.judged):
-        yield said(_named(finding), step=finding.step)
+        yield write_line(_finding_line(finding), step=finding.step)
     if view.tags:
-        yield said("Tags", "title")
+        yield write_line("Tags", "title")
     for tag in view.tags:
         because = f" · {tag.why}" if tag.why else ""
         label = class_label(tag.failure, tag.sub)
-        yield said(f"step {tag.step} · {label} · by {tag.by}{because}", step=tag.step)
+        yield write_line(f"step {tag.step} · {label} · by {tag.by}{because}", step=tag.step)
 
 
-def _named(finding: Finding) -> str:
+def _finding_line(finding: Finding) -> str:
     kind = finding_kind(finding)
     who = format.one_line(finding.rule) if kind == "judge" else kind
     outside = finding.attribution not in (None, Attribution.AGENT)
@@ -151,7 +161,7 @@ def _finding(finding: Finding, known: str) -> Iterator[Text]:
     hint = "hint, not counted · " if finding.is_hint else ""
     label = format.one_line(class_label(finding.failure, finding.sub))
     phrase = "" if finding.why == known else f": {format.one_line(finding.why)}"
-    yield structs.replace(said(f"{hint}{label}{phrase}", "quiet" if hint else ""), indent=1)
+    yield structs.replace(write_line(f"{hint}{label}{phrase}", "quiet" if hint else ""), indent=1)
     for each in finding.evidence:
         place = each.place or ("" if each.step is None else f"step {each.step}")
         yield Text(
@@ -163,7 +173,7 @@ def _finding(finding: Finding, known: str) -> Iterator[Text]:
         )
 
 
-def _marked(view: TraceView) -> tuple[int, ...]:
+def _find_marked(view: TraceView) -> tuple[int, ...]:
     """The steps that something was found at, in their order."""
     found = view.diagnosis.findings if view.diagnosis else ()
     steps = {each.step for each in (*found, *view.judged) if not each.is_hint}
@@ -177,7 +187,7 @@ def _marked(view: TraceView) -> tuple[int, ...]:
 
 def tree_rows(view: TraceView) -> Iterator[Row]:
     """Every row of the tree, what hangs from it after it; folds begin as they do in the app."""
-    marked = _marked(view)
+    marked = _find_marked(view)
     for row in visible(view.tree, _Every(), ()):
         yield _tree_row(row, view, marked)
 

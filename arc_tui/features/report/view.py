@@ -145,6 +145,6 @@ def _command(words: Iterable[str]) -> str:
     return shlex.join(words)
 
 
-def said(text: str, style: str = "", *, step: int | None = None, label: str = "") -> Text:
+def write_line(text: str, style: str = "", *, step: int | None = None, label: str = "") -> Text:
     """A line of our own."""
     return Text(text=format.plain(text), style=style, step=step, label=label)
