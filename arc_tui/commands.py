@@ -143,7 +143,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "failures": "arc_tui.features.failures.command:pareto",
         "stats": "arc_tui.features.stats.command:stats",
         "cost": "arc_tui.features.cost.command:cost",
-        "gate": "arc_tui.features.gate.command:gate",
+        "gate": "arc_tui.joint_commands:gate",
         "judge": "arc_tui.features.judge.command:score",
         "calibrate": "arc_tui.features.calibration.command:calibrate",
         "gold": "arc_tui.commands:GOLD",

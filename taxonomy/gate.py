@@ -232,15 +232,20 @@ def _exactly(value: float) -> Fraction:
 # --- what such a set could have shown
 
 
-def smallest_drop(pairs: Sequence[TaskPair], alpha: float, min_drop: float) -> float | None:
+def smallest_drop(
+    pairs: Sequence[TaskPair], alpha: float, min_drop: float, *, whole: bool = False
+) -> float | None:
     """The smallest drop of the pass rate, in whole points, that would be blocked 4 times of 5.
 
     Simulated by a fixed seed with these tasks and numbers of trials: each task passes as often as
     the baseline says (drawn towards the mean as much as tasks are alike), the drop takes the same
-    share of each, and tasks move besides as much as they were seen to beyond chance. None where
+    share of each, and tasks move besides as much as they were seen to beyond chance. With `whole`
+    a task rather changes in all of its trials or in none, as decisions at one step do. None where
     not even a candidate that never passes would be blocked so often.
     """
     design = _Design.of(pairs)
+    if whole:
+        design = design._replace(moves=1.0)
     least, most = max(math.ceil(min_drop * 100), 1), int(design.mean * 100)
     if most < least or design.power(most / 100, alpha, min_drop) < POWER:
         return None
@@ -258,8 +263,8 @@ _FEW = 60
 
 
 class _Design(NamedTuple):
-    """Tasks as they are simulated: trials of both groups, how often the baseline passes, how much
-    a task moves by itself."""
+    """Tasks as they are simulated: trials of both groups, how often the baseline passes, and the
+    variance by which a task moves besides."""
 
     trials: tuple[tuple[int, int], ...]
     shares: tuple[float, ...]
@@ -276,15 +281,14 @@ class _Design(NamedTuple):
             for p, q, (n, m) in zip(before, after, trials, strict=True)
         )
         seen = statistics.variance([pair.change for pair in pairs]) if len(pairs) > 1 else 0.0
-        moves = math.sqrt(max(0.0, seen - by_chance))
-        return cls(trials, tuple(before), statistics.fmean(before), moves)
+        return cls(trials, tuple(before), statistics.fmean(before), max(0.0, seen - by_chance))
 
     def power(self, drop: float, alpha: float, min_drop: float) -> float:
         """How often such a drop is blocked."""
         chance = random.Random(0)
         left = 1 - drop / self.mean
         tables = [
-            (_cumulated(n, p), [_cumulated(m, p * left + s * self.moves) for s in (-1, 1)])
+            (_cumulated(n, p, 0.0), _cumulated(m, p * left, self.moves))
             for p, (n, m) in zip(self.shares, self.trials, strict=True)
         ]
         repeats = max(40, min(200, 60_000 // len(self.trials)))
@@ -293,7 +297,7 @@ class _Design(NamedTuple):
             changes = []
             for (n, m), (before, after) in zip(self.trials, tables, strict=True):
                 was = bisect_left(before, chance.random())
-                now = bisect_left(after[chance.random() < 0.5], chance.random())
+                now = bisect_left(after, chance.random())
                 changes.append(_fraction(now, m) - _fraction(was, n))
             hits += _is_simulated_drop(changes, alpha, min_drop)
         return hits / repeats
@@ -324,12 +328,31 @@ def _shrunk(trials: Sequence[Trials]) -> list[float]:
     return [(each.passed + weight * mean) / (each.n + weight) for each in trials]
 
 
+_ALIKE = 1e-6, 1 - 1e-6
+"""Between these, trials of a task are simulated as correlated; above, as one and the same."""
+
+
 @lru_cache(maxsize=4096)
-def _cumulated(n: int, p: float) -> tuple[float, ...]:
-    """The chances of at most 0, 1 … n − 1 of n trials passing."""
-    p = min(max(p, 0.0), 1.0)
-    each = (math.comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(n))
-    return tuple(accumulate(each))
+def _cumulated(n: int, mean: float, variance: float) -> tuple[float, ...]:
+    """The chances of at most 0, 1 … n − 1 of n trials passing, of a task whose chance to pass has
+    that mean and, as far as a chance can, that variance (beta-binomial)."""
+    mean = min(max(mean, 0.0), 1.0)
+    most = mean * (1 - mean)
+    alike = min(variance / most, _ALIKE[1]) if most else 0.0
+    if alike < _ALIKE[0]:
+        each = (math.comb(n, k) * mean**k * (1 - mean) ** (n - k) for k in range(n))
+        return tuple(accumulate(each))
+    a, b = mean * (1 - alike) / alike, (1 - mean) * (1 - alike) / alike
+    whole = _log_beta(a, b)
+    return tuple(
+        accumulate(
+            math.comb(n, k) * math.exp(_log_beta(k + a, n - k + b) - whole) for k in range(n)
+        )
+    )
+
+
+def _log_beta(a: float, b: float) -> float:
+    return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
 
 
 # --- intervals over tasks
@@ -482,13 +505,13 @@ class Decision(Struct, frozen=True, kw_only=True):
     cost: CostChange
 
 
-def decide(pairs: Sequence[TaskPair], limits: Limits) -> Decision:
-    """The decision over at least one pair of groups of trials."""
+def decide(pairs: Sequence[TaskPair], limits: Limits, *, whole: bool = False) -> Decision:
+    """The decision over at least one pair of groups of trials; `whole` as of `smallest_drop`."""
     changes = [pair.exact for pair in pairs]
     test = sign_flip(changes)
     resampled = _resampled(pairs)
     lost = tuple(pair.task for pair in pairs if pair.is_lost)
-    smallest = smallest_drop(pairs, limits.alpha, limits.min_drop)
+    smallest = smallest_drop(pairs, limits.alpha, limits.min_drop, whole=whole)
     reasons = tuple(_reasons(changes, lost, resampled.cost, limits))
     return Decision(
         status=_status(reasons, smallest, resampled.cost, limits),

@@ -57,20 +57,22 @@ class GateRequest(Struct, frozen=True, kw_only=True):
 
 
 class Side(Struct, frozen=True, kw_only=True):
-    """One group as it was named. `unknown` runs have no outcome, `taskless` ones no task; `golden`
+    """One group as it was named, or of replayed decisions an arm, whose `runs` are steps. `unknown`
+    runs have no outcome, `taskless` ones no task; `golden`
     is the golden set they were measured on, None where none is named."""
 
     query: str
     runs: int
-    unknown: int
-    taskless: int
-    verifiers: tuple[str, ...]
-    golden: str | None
+    unknown: int = 0
+    taskless: int = 0
+    verifiers: tuple[str, ...] = ()
+    golden: str | None = None
 
 
 class GateView(Struct, frozen=True, eq=False, kw_only=True):
     """Everything that is shown of a gate. `rows` are the tasks compared, the largest drop first;
-    the tasks that are not compared stand by the reason."""
+    the tasks that are not compared stand by the reason. `remarks` are further sentences of whoever
+    counted."""
 
     kind: Kind
     limits: Limits
@@ -82,6 +84,7 @@ class GateView(Struct, frozen=True, eq=False, kw_only=True):
     only_candidate: tuple[str, ...] = ()
     no_outcome: tuple[str, ...] = ()
     held_out: HeldOutNote = NONE_HELD_OUT
+    remarks: tuple[str, ...] = ()
 
 
 # --- building it
@@ -130,6 +133,7 @@ def gate_of(
     *,
     kind: Kind = "outcomes",
     held_out: HeldOutNote = NONE_HELD_OUT,
+    remarks: tuple[str, ...] = (),
 ) -> GateView:
     """The gate over tasks that were paired. Raises ArcError where none can be compared."""
     if not found.pairs:
@@ -139,12 +143,13 @@ def gate_of(
         limits=limits,
         baseline=sides[0],
         candidate=sides[1],
-        decision=decide(found.pairs, limits),
+        decision=decide(found.pairs, limits, whole=kind == "decisions"),
         rows=tuple(sorted(found.pairs, key=lambda pair: (pair.change, pair.task))),
         only_baseline=found.only_baseline,
         only_candidate=found.only_candidate,
         no_outcome=found.no_outcome,
         held_out=held_out,
+        remarks=remarks,
     )
 
 
@@ -214,12 +219,15 @@ def _refuse_golden(baseline: Group, candidate: Group) -> None:
 
 
 def verdict_of(view: GateView) -> str:
-    """`regression`, `no regression shown`, or why there is no answer: the head of everything."""
+    """`regression`, `no regression shown`, or why there is no answer: the head of everything.
+
+    Of replayed decisions neither is said: to act otherwise need not be worse.
+    """
     match view.decision.status:
         case "regression":
-            return "regression"
+            return "regression" if view.kind == "outcomes" else "acts otherwise at healthy steps"
         case "green":
-            return "no regression shown"
+            return "no regression shown" if view.kind == "outcomes" else "no difference shown"
         case "too little power":
             return "no answer: too little power"
         case "cost unknown":
@@ -250,9 +258,14 @@ def _within(bounds: Bounds | None) -> str:
     return f" ({INTERVAL:.0%} {signed(bounds.low)} to {signed(bounds.high)})".replace("%", " %")
 
 
+def sides(view: GateView) -> tuple[str, str]:
+    """What the two groups are called."""
+    return ("baseline", "candidate") if view.kind == "outcomes" else ("control", "edited")
+
+
 def measure(view: GateView) -> str:
     """What the mean over tasks is called."""
-    return "pass@1" if view.kind == "outcomes" else "decisions as recorded"
+    return "pass@1" if view.kind == "outcomes" else "responses that match the recording"
 
 
 def reasons(view: GateView) -> tuple[str, ...]:
@@ -270,7 +283,7 @@ def _reason(view: GateView, reason: Reason) -> str:
                 f" {short(limits.alpha)}."
             )
         case "tasks lost":
-            return f"Blocked by --strict: {_lost(found.lost)}."
+            return f"Blocked by --strict: {_lost(view)}."
         case "cost":
             assert found.cost.rise_bounds is not None
             assert limits.max_cost_rise is not None
@@ -292,8 +305,9 @@ def power_line(view: GateView) -> str:
         why = f": that takes {few} tasks that change" if found.tasks < few else ""
         seen = f"No drop would reliably be shown by {tasks}{why}."
     else:
+        how = "spread over them" if view.kind == "outcomes" else "of whole tasks"
         seen = (
-            f"Smallest drop that {tasks} show in {format.percent(POWER)} of repeats:"
+            f"Smallest drop, {how}, that {tasks} show in {format.percent(POWER)} of repeats:"
             f" {points(found.smallest_drop)}."
         )
     if found.status == "too little power":
@@ -312,7 +326,7 @@ def facts(view: GateView) -> tuple[tuple[str, str, str], ...]:
     """(name, baseline, candidate) of the figures of both groups."""
     found = view.decision
     rows = [(measure(view), share(found.baseline), share(found.candidate))]
-    if found.all_of_k is not None:
+    if found.all_of_k is not None and view.kind == "outcomes":
         each = found.all_of_k
         rows.append((f"pass^{each.k}", _all(each.baseline), _all(each.candidate)))
     if view.kind == "outcomes":
@@ -351,8 +365,14 @@ def notices(view: GateView) -> tuple[str, ...]:
 
 def _notices(view: GateView) -> Iterator[str]:
     found = view.decision
+    if view.kind == "decisions":
+        yield (
+            "Decisions at recorded steps, not outcomes: no run was played to its end, and whether"
+            " it would have passed is not evaluated."
+        )
+    yield from view.remarks
     if found.lost and "tasks lost" not in found.reasons:
-        yield f"{_lost(found.lost)}."
+        yield f"{_lost(view)}."
     if view.only_baseline:
         yield f"In baseline only, not compared: {_named(view.only_baseline)}."
     if view.only_candidate:
@@ -383,9 +403,11 @@ def _by(found: Side) -> str:
     return format.one_line(", ".join(found.verifiers)) or "an unknown check"
 
 
-def _lost(tasks: Sequence[str]) -> str:
-    noun = "task" if len(tasks) == 1 else "tasks"
-    return f"{len(tasks)} {noun} always passed before and never now: {_named(tasks)}"
+def _lost(view: GateView) -> str:
+    lost = view.decision.lost
+    did = "passed" if view.kind == "outcomes" else "matched the recording"
+    tasks = format.count(len(lost), "task")
+    return f"{tasks} always {did} before and never now: {_named(lost)}"
 
 
 def _named(tasks: Sequence[str]) -> str:
@@ -417,11 +439,6 @@ def _basis(view: GateView) -> Iterator[str]:
         "intervals: of rates 95 %, Wilson's at so many tasks; of the change and of costs 90 %,"
         " bootstrap over tasks"
     )
-    if view.kind == "decisions":
-        yield (
-            "decisions: responses at recorded steps, replayed; what the edited runs would have come"
-            " to is not evaluated"
-        )
 
 
 def cells(pair: TaskPair) -> tuple[str, str, str, str]:

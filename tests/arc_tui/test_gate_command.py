@@ -11,11 +11,13 @@ from xml.etree import ElementTree
 import pytest
 
 from arc_tui.features.gate.text import LISTED, junit, markdown
+from arc_tui.places import fixtures
 from arc_tui.views.gate import GateRequest, GateView, build_gate
 from replay.errors import ArcError
 from taxonomy.held_out import hold
 from taxonomy.judgements.schema import open_ledger
 from taxonomy.query.listing import run_rows
+from tests.arc_tui.free_case import put_bundled
 from tests.arc_tui.gate_case import SAME, WORSE, put_both, put_runs
 from tests.spoken import Spoken, spoken
 
@@ -56,7 +58,9 @@ class TestVerdict:
             "Blocked: the drop of 50 points is at least the 3 points that count, and p < .001 is"
             " below .05."
         )
-        assert power.startswith("Smallest drop that these 12 tasks show in 80 % of repeats: ")
+        assert power.startswith(
+            "Smallest drop, spread over them, that these 12 tasks show in 80 % of repeats: "
+        )
         assert "pass^4 1.00 (.76–1.00), n = 12 .00 (.00–.24), n = 12" in words(said)
 
     def test_no_regression_says_what_could_not_be_seen(self, db: Path) -> None:
@@ -178,7 +182,7 @@ class TestRefusals:
             ((*OLD_NEW, "--require-power", "2"), "'--require-power'"),
             ((*OLD_NEW, "--max-cost-rise", "nan"), "'--max-cost-rise'"),
             ((*OLD_NEW, "--md", "-", "--json"), "--md - or --json, not both"),
-            (("--baseline", "variant=old"), "Missing option '--candidate'"),
+            (("--candidate", "variant=old"), "Missing option '--baseline'"),
             ((*OLD_NEW, "--junit", "no/such/place.xml"), "no/such/place.xml: cannot be written"),
             ((*OLD_NEW, "--junit", "."), "is a directory"),
         ],
@@ -272,6 +276,96 @@ class TestFiles:
         said = gate(put_both(db), *OLD_NEW, "--md", "summary.md")
         assert said.out.startswith("Regression: ")
         assert (db.parent / "summary.md").read_text().startswith("### arc gate: regression\n")
+
+
+@pytest.fixture(scope="module")
+def bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The bundled runs of the last version of the prompt."""
+    path = tmp_path_factory.mktemp("locked") / "arc.db"
+    put_bundled(path, *(each.stem for each in (fixtures() / "traces").glob("*-v8-?.jsonl")))
+    return path
+
+
+@pytest.mark.slow
+class TestLocked:
+    """On the bundled runs, by the demo model."""
+
+    @staticmethod
+    def locked(db: Path, prompt: str, *words: str) -> Spoken:
+        edit = str(fixtures() / "demo" / "prompts" / f"{prompt}.md")
+        return gate(db, "--baseline", "variant=v8", "--locked", edit, "-k", "3", *words)
+
+    def test_an_edit_that_acts_otherwise_is_blocked_and_nothing_is_said_of_outcomes(
+        self, bundled: Path
+    ) -> None:
+        said = self.locked(bundled, "v5")
+        assert said.code == 1, said.err
+        assert said.out.startswith(
+            "Acts otherwise at healthy steps: responses that match the recording 1.00 → "
+        )
+        assert "not outcomes: no run was played to its end" in said.out
+        assert "pass@1" not in said.out
+        assert "egression" not in said.out
+        assert "cost per resolved" not in said.out
+        assert "by demo, rule-based" in said.out
+        assert "At recorded breaks: fixed " in said.out
+
+    def test_an_edit_that_acts_alike_is_not(self, bundled: Path) -> None:
+        said = self.locked(bundled, "v7", "--json")
+        assert said.code == 0
+        found = json.loads(said.out)
+        assert found["kind"] == "decisions"
+        assert found["decision"]["status"] == "green"
+        assert found["decision"]["tasks"] > 5
+        assert found["rows"][0]["baseline"]["n"] == 9
+        assert found["decision"]["smallest_drop"] > 0.2
+
+    def test_nothing_is_kept_of_it_but_the_answers(self, bundled: Path) -> None:
+        self.locked(bundled, "v7")
+        kept = spoken("--db", str(bundled), "edit", "list", "--json", cwd=bundled.parent)
+        assert json.loads(kept.out) == []
+
+    def test_runs_that_all_passed_are_as_good(self, bundled: Path) -> None:
+        edit = str(fixtures() / "demo" / "prompts" / "v5.md")
+        said = gate(bundled, "--baseline", "variant=v8 outcome:passed", "--locked", edit, "-k", "2")
+        assert said.code == 1, said.err
+        assert "At recorded breaks" not in said.out
+
+    def test_an_estimate_asks_nothing(self, bundled: Path) -> None:
+        said = self.locked(bundled, "v6", "--model", "claude-opus-4-8", "--estimate")
+        assert said.code == 0
+        assert "live calls at first" in said.out
+
+    def test_reports_speak_of_decisions(self, bundled: Path) -> None:
+        said = self.locked(bundled, "v5", "--md", "-", "--junit", "locked.xml")
+        assert said.out.startswith("### arc gate: acts otherwise at healthy steps\n")
+        assert "| | control<br>`variant=v8` | edited<br>`v5` |" in said.out
+        checked_junit((bundled.parent / "locked.xml").read_bytes())
+
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            (("--baseline", "variant=v8"), "name either --candidate QUERY or --locked EDIT"),
+            (("--baseline", "variant=v8", "--candidate", "variant=v7", "--locked", "v5"),
+             "name either --candidate QUERY or --locked EDIT"),
+            (("--baseline", "variant=v8", "--locked", "no-such-edit"), "no-such-edit"),
+            (("--baseline", "variant=none", "--locked", "PROMPT"), "variant=none"),
+            (("--baseline", "variant=v8", "--locked", "PROMPT", "--max-cost-rise", ".1"),
+             "--max-cost-rise needs runs"),
+            (("--baseline", "variant=v8", "--candidate", "variant=v7", "--live"),
+             "--live needs --locked"),
+            (("--baseline", "variant=v8", "--locked", "PROMPT", "--live", "--model",
+              "claude-opus-4-8"), "no key"),
+            (("--baseline", "variant=v8", "--locked", "SAME"), "reaches no healthy step"),
+        ],
+    )  # fmt: skip
+    def test_bad_input(self, bundled: Path, words: tuple[str, ...], said: str) -> None:
+        prompts = fixtures() / "demo" / "prompts"
+        named = {"PROMPT": str(prompts / "v5.md"), "SAME": str(prompts / "v8.md")}
+        found = gate(bundled, *(named.get(word, word) for word in words))
+        assert found.code == 2, found.out
+        assert said in found.err
+        assert "Traceback" not in found.err
 
 
 CHILDREN = {

@@ -115,11 +115,14 @@ class _Planning:
         if not rows:
             raise NotFound("run that matches", self._request.query, hint=_LOOK)
         cases = list(self._cases(rows))
-        if not cases:
+        if not cases and self._request.needs_break:
             raise self._none(len(rows))
+        controls = sorted(self._controls(cases), key=_control_place) if edit else ()
+        if not cases and not controls:
+            raise BadEdit(f"the edit reaches no healthy step of {len(rows)} runs")
         return EditTestPlan(
             cases=tuple(sorted(cases, key=lambda case: _place(case.row))),
-            controls=tuple(sorted(self._controls(cases), key=_control_place)) if edit else (),
+            controls=tuple(controls),
             left_out=tuple(self.left_out),
             not_applicable=tuple(self._not_applicable),
         )
@@ -180,7 +183,8 @@ class _Planning:
         before = {case.broke.trace: case.broke.step for case in cases}
         alike = {_setting(case.row) for case in cases}
         for row in run_rows(self._store):
-            if row.outcome == "passed" and _setting(row) in alike and self._may_be_healthy(row):
+            meant = _setting(row) in alike or not self._request.needs_break
+            if row.outcome == "passed" and meant and self._may_be_healthy(row):
                 rows[row.trace] = row
         most = self._request.controls
         for spot in drawn(rows, lambda key: self._healthy(key, before.get(key)), most):

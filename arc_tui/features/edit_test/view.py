@@ -36,7 +36,8 @@ class EditTestRequest(ExperimentRequest, frozen=True, kw_only=True):
     `rules` say which arguments of their calls count. `resample` asks everything afresh, beside
     what is kept. `healthy` are the passed runs that healthy steps are drawn from, None any. What is
     tried for a comparison `keeps` neither the edit, nor its result, nor which samples it used: the
-    edits compared share the control arm.
+    edits compared share the control arm. Without `needs_break`, runs need not have failed: every
+    passed run that may give healthy steps does, whatever prompt it ran under.
     """
 
     edit: Edit | None
@@ -50,6 +51,7 @@ class EditTestRequest(ExperimentRequest, frozen=True, kw_only=True):
     with_held_out: bool = False
     healthy: frozenset[str] | None = None
     keeps: bool = True
+    needs_break: bool = True
 
     def sampling(self, range: int) -> Sampling:
         """How often each request is asked, of which range of samples."""

@@ -1,4 +1,6 @@
-"""`arc gate`: may a change ship? A candidate held against a baseline, task by task."""
+"""The options of `arc gate`, and what it prints and writes. The command itself stands in
+`arc_tui.joint_commands`: with `--locked` it replays, which is of another feature.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,6 @@ from rich.text import Text
 from arc_tui.cli import (
     MORE_THAN_NOTHING,
     FiniteRange,
-    db_option,
-    examples,
-    held_out_option,
-    json_option,
-    open_store,
     print_line,
     print_table,
     print_view,
@@ -36,9 +33,11 @@ from arc_tui.views.gate import (
     power_line,
     reasons,
     sentence,
+    sides,
 )
 from replay import files
 from replay.errors import ArcError
+from replay.store.handle import Store
 from taxonomy.gate import ALPHA, MIN_DROP, Limits
 
 _SHARE = FiniteRange(min=0, max=1)
@@ -108,42 +107,15 @@ gate_options = with_options(
 """What blocks, and what is written."""
 
 
-@click.command(
-    epilog=examples(
-        "arc gate --baseline variant=v4 --candidate variant=v5",
-        "arc gate --baseline variant=v8 --candidate variant=v7 --strict --json",
+def run_gate(store: Store, baseline: str, candidate: str, options: dict[str, Any]) -> GateView:
+    """The gate between the runs of two queries."""
+    request = GateRequest(
+        baseline=baseline,
+        candidate=candidate,
+        limits=limits_of(options),
+        with_held_out=options["with_held_out"],
     )
-)
-@click.option("--baseline", required=True, metavar="QUERY", help="The runs to hold against.")
-@click.option("--candidate", required=True, metavar="QUERY", help="The runs of the change.")
-@gate_options
-@held_out_option
-@json_option
-@db_option
-def gate(
-    baseline: str,
-    candidate: str,
-    with_held_out: bool,
-    as_json: bool,
-    db: Path | None,
-    **options: Any,
-) -> int:
-    """Block a change whose pass rate drops, beyond chance, on the same tasks.
-
-    QUERY means runs as in `arc ls`; runs are paired by their task. Exit code 0: no regression
-    shown; 1: a regression; 2: nothing to compare, or too little power with --require-power.
-    """
-    with open_store(db) as store:
-        view = build_gate(
-            store,
-            GateRequest(
-                baseline=baseline,
-                candidate=candidate,
-                limits=limits_of(options),
-                with_held_out=with_held_out,
-            ),
-        )
-    return finish(view, options, as_json=as_json)
+    return build_gate(store, request)
 
 
 def limits_of(options: dict[str, Any]) -> Limits:
@@ -194,12 +166,12 @@ def print_gate(out: Console, view: GateView) -> None:
         print_line(out, line)
     out.print()
     table: list[list[Text | str]] = [list(row) for row in facts(view)]
-    print_table(out, ["", "baseline", "candidate"], table)
+    print_table(out, ["", *sides(view)], table)
     changed = [pair for pair in view.rows if pair.change]
     if changed:
         out.print()
         rows: list[list[Text | str]] = [_row(cells(pair)) for pair in changed[:ROWS]]
-        print_table(out, ["task", "baseline", "candidate", "change"], rows)
+        print_table(out, ["task", *sides(view), "change"], rows)
     if len(changed) > ROWS:
         more = format.count(len(changed) - ROWS, "more task")
         print_line(out, f"{more} changed (--json lists all)", "dim")

@@ -21,6 +21,7 @@ from arc_tui.views.gate import (
     power_line,
     reasons,
     sentence,
+    sides,
     verdict_of,
 )
 from taxonomy.gate import TaskPair
@@ -131,7 +132,7 @@ def _markdown(view: GateView) -> Iterator[str]:
     yield ""
     before, after = (
         _side(name, each.query)
-        for name, each in (("baseline", view.baseline), ("candidate", view.candidate))
+        for name, each in zip(sides(view), (view.baseline, view.candidate), strict=True)
     )
     yield f"| | {before} | {after} |"
     yield "| --- | --- | --- |"
@@ -140,7 +141,7 @@ def _markdown(view: GateView) -> Iterator[str]:
     changed = [pair for pair in view.rows if pair.change]
     if changed:
         yield ""
-        yield "| task | baseline | candidate | change |"
+        yield f"| task | {' | '.join(sides(view))} | change |"
         yield "| --- | --- | --- | --- |"
         for pair in changed[:LISTED]:
             task, before, after, change = cells(pair)
