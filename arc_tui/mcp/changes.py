@@ -251,7 +251,7 @@ def replay(session: Session, under_way: Call, given: Replay) -> Answer:
                     under_way.report(view.done, view.total, f"step {view.done} of {view.total}")
         spent = spending_of(view)
         key = short(view.trace)
-        data, left = page(_printed(view), 0, lambda _: "", "lines")
+        data, left = page(_print_lines(view), 0, lambda _: "", "lines")
     ended = "" if view.ended is None else " Not finished: why stands in the data below."
     cost = format.usd(spent.usd, complete=spent.complete)
     done = f"{view.verdict.control.of} of {format.count(view.total, 'step')}"
@@ -278,7 +278,7 @@ def _left(session: Session) -> str:
     return f"${left:.4f} of {format.usd(budget.limits.usd)}"
 
 
-def _printed(view: ReplayView) -> list[str]:
+def _print_lines(view: ReplayView) -> list[str]:
     """A replay as `arc replay` prints it."""
     from arc_tui.cli import PlainConsole
     from arc_tui.features.replay.text import print_replay

@@ -18,7 +18,7 @@ from arc_tui.cli import (
     require,
 )
 from arc_tui.mcp.session import Session
-from arc_tui.mcp.tools import Described, offered
+from arc_tui.mcp.tools import Definition, tools_of
 from replay.store import encryption
 
 
@@ -43,7 +43,7 @@ def mcp(allow_spend: float | None, list_tools: bool, as_json: bool, db: Path | N
     """
     session = Session(database_path(db), allow_spend)
     if list_tools:
-        print_view([each.described for each in offered(session)], as_json, _print_tools)
+        print_view([each.definition for each in tools_of(session)], as_json, _print_tools)
         return 0
     if as_json:
         raise click.UsageError("--json needs --list-tools")
@@ -57,7 +57,7 @@ def mcp(allow_spend: float | None, list_tools: bool, as_json: bool, db: Path | N
     return 0
 
 
-def _print_tools(out: Console, found: list[Described]) -> None:
+def _print_tools(out: Console, found: list[Definition]) -> None:
     for place, tool in enumerate(found):
         if place:
             out.print()

@@ -563,8 +563,10 @@ def failures(store: Store, given: Failures) -> Answer:
     unknown = view.pareto.unknown
     says += f" {format.count(unknown, 'run')} of unknown outcome not counted." if unknown else ""
     if lines:
-        says += " Share of the failed runs by class, with its 95 % interval; what no person tagged"
-        says += " is suggested by a rule or a judge."
+        says += (
+            " Share of the failed runs by class, with its 95 % interval; untagged ones go by what"
+        )
+        says += " a rule or a judge suggests."
     return Answer(
         says=f"{says}{hidden}",
         data=data,
@@ -602,7 +604,7 @@ def _behind_line(view: FailuresView, run: RunBehind) -> str:
     from arc_tui.views.failures import source_name
 
     at = "no step" if run.step is None else f"step {run.step}"
-    said = "tagged" if run.accepted else "suggested"
-    whose = f"{said} by {source_name(run)}" if run.source is not None else "not tagged"
+    said = "tag" if run.accepted else "suggested"
+    whose = f"{said} · {source_name(run)}" if run.source is not None else "not tagged"
     facts = (short(run.trace), format.cut(view.name(run), 60), at, whose, run.why or "")
     return " · ".join(filter(None, facts))

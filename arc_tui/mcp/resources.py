@@ -41,7 +41,7 @@ class Resource(Struct, frozen=True, kw_only=True):
     description: str
 
 
-def listed(session: Session, under_way: Call) -> list[Resource]:
+def list_newest(session: Session, under_way: Call) -> list[Resource]:
     """The newest runs."""
     with session.turn(under_way), session.store(under_way) as store:
         order = run_order(store, without_tasks(held_out_note(store).hidden))

@@ -94,8 +94,8 @@ def build(session: Session) -> Server[Any]:
             future.cancel()  # where it has not begun
             raise
 
-    spending = {each.name for each in tools.offered(session) if each.spends}
-    told = [_described(each.described) for each in tools.offered(session)]
+    spending = {each.name for each in tools.tools_of(session) if each.spends}
+    told = [_tool(each.definition) for each in tools.tools_of(session)]
 
     async def list_tools(_: Context, __: types.PaginatedRequestParams | None) -> Any:
         return types.ListToolsResult(tools=told)
@@ -108,19 +108,19 @@ def build(session: Session) -> Server[Any]:
             asyncio.run_coroutine_threadsafe(told, loop)
 
         def answer(session: Session, call: Call) -> str:
-            tool = tools.named(session, params.name)
+            tool = tools.find_tool(session, params.name)
             return tool.answer(session, call, params.arguments or {}).text()
 
         try:
             text = await work(Call(report), answer, spends=params.name in spending)
         except ArcError as error:
-            return _refused(_sentence(error))
+            return _refuse(_sentence(error))
         except Exception as error:  # the boundary of a call: the session goes on
-            return _refused(_trouble(session, error, f"tool {params.name}"))
+            return _refuse(_trouble(session, error, f"tool {params.name}"))
         return types.CallToolResult(content=[types.TextContent(type="text", text=text)])
 
     async def list_resources(_: Context, __: types.PaginatedRequestParams | None) -> Any:
-        found = await work(Call(), resources.listed)
+        found = await work(Call(), resources.list_newest)
         return types.ListResourcesResult(
             resources=[
                 types.Resource(
@@ -168,7 +168,7 @@ def build(session: Session) -> Server[Any]:
     return server
 
 
-def _described(tool: tools.Described) -> types.Tool:
+def _tool(tool: tools.Definition) -> types.Tool:
     return types.Tool(
         name=tool.name,
         title=tool.title,
@@ -183,7 +183,7 @@ def _described(tool: tools.Described) -> types.Tool:
     )
 
 
-def _refused(sentence: str) -> types.CallToolResult:
+def _refuse(sentence: str) -> types.CallToolResult:
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=sentence)], is_error=True
     )

@@ -80,14 +80,14 @@ class Session:
         msgspec puts together what it knows of a type when that is first met; a second thread that
         meets it meanwhile crashes the process. Raises Stopped.
         """
-        with _held(self._turn, call):
+        with _hold(self._turn, call):
             yield
 
     @contextmanager
     def spend(self, call: Call) -> Iterator[Budget]:
         """The budget, for one call at a time. Raises Stopped."""
         assert self.budget is not None, "what spends is not offered without"
-        with _held(self._spending, call):
+        with _hold(self._spending, call):
             yield self.budget
 
     @contextmanager
@@ -105,7 +105,7 @@ class Session:
 
 
 @contextmanager
-def _held(lock: threading.Lock, call: Call) -> Iterator[None]:
+def _hold(lock: threading.Lock, call: Call) -> Iterator[None]:
     """The lock, once it is free; nobody waits for a call that was stopped."""
     while not lock.acquire(timeout=0.1):
         if call.is_over():

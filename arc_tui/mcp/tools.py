@@ -22,7 +22,7 @@ A = TypeVar("A", bound=questions.Arguments)
 Work = Callable[[Session, Call, Any], Answer]
 
 
-class Described(Struct, frozen=True, eq=False, kw_only=True):
+class Definition(Struct, frozen=True, eq=False, kw_only=True):
     """A tool as a client is told of it."""
 
     name: str
@@ -53,8 +53,8 @@ class Tool(Struct, frozen=True, eq=False, kw_only=True):
         return {**made, "additionalProperties": False}
 
     @property
-    def described(self) -> Described:
-        return Described(
+    def definition(self) -> Definition:
+        return Definition(
             name=self.name,
             title=self.title,
             description=self.description,
@@ -220,14 +220,14 @@ TOOLS = (
 """In the order in which a run is understood."""
 
 
-def offered(session: Session) -> tuple[Tool, ...]:
+def tools_of(session: Session) -> tuple[Tool, ...]:
     """The tools of a session: those that spend only where something may be spent."""
     return tuple(each for each in TOOLS if session.budget is not None or not each.spends)
 
 
-def named(session: Session, name: str) -> Tool:
+def find_tool(session: Session, name: str) -> Tool:
     """The tool of that name. Raises NotFound."""
-    known = {each.name: each for each in offered(session)}
+    known = {each.name: each for each in tools_of(session)}
     if name not in known:
         hint = "start `arc mcp` with --allow-spend USD" if name == "replay" else ""
         raise NotFound("tool", name, [] if hint else _near(name, [*known]) or [*known], hint=hint)

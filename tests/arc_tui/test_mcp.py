@@ -43,7 +43,7 @@ def ask(session: Session | Path, tool: str, **given: Any) -> str:
     """The text of an answer; `class_` is the argument `class`."""
     session = session if isinstance(session, Session) else Session(session)
     arguments = {name.rstrip("_"): value for name, value in given.items()}
-    return tools.named(session, tool).answer(session, Call(), arguments).text()
+    return tools.find_tool(session, tool).answer(session, Call(), arguments).text()
 
 
 def refusal(session: Session | Path, tool: str, **given: Any) -> str:
@@ -147,7 +147,7 @@ class TestReading:
         counted = ask(read_only, "failures")
         assert 'failures(class="hallucinated state")' in next_calls(counted)
         behind = ask(read_only, "failures", class_="hallucinated state")
-        assert "suggested by rule" in behind
+        assert "suggested · rule" in behind
 
     def test_every_next_call_can_be_made(self, read_only: Path) -> None:
         session = Session(read_only)
@@ -162,7 +162,7 @@ class TestReading:
             for each in next_calls(text):
                 name, arguments = made_of(each)
                 if "…" in arguments.values():
-                    tools.named(session, name)._read(_filled(arguments))
+                    tools.find_tool(session, name)._read(_filled(arguments))
                     continue
                 assert len(ask(session, name, **arguments)) <= MOST_CHARS
                 made += 1
@@ -174,7 +174,7 @@ class TestReading:
         for tool in tools.TOOLS:
             if not tool.keeps:
                 ask(session, tool.name, **FEW[tool.name])
-        resources.listed(session, Call())
+        resources.list_newest(session, Call())
         assert read_only.read_bytes() == before
         log = read_only.with_name("arc.db-wal")
         assert not log.exists() or not log.stat().st_size
@@ -246,9 +246,9 @@ class TestRefusals:
 
     def test_a_tool_that_is_not_there_is_named(self, read_only: Path) -> None:
         with pytest.raises(NotFound, match="did you mean failures"):
-            tools.named(Session(read_only), "failurs")
+            tools.find_tool(Session(read_only), "failurs")
         with pytest.raises(NotFound, match="--allow-spend"):
-            tools.named(Session(read_only), "replay")
+            tools.find_tool(Session(read_only), "replay")
 
     def test_what_a_name_may_have_meant_is_said_by_ids(self, tmp_path: Path) -> None:
         path = tmp_path / "arc.db"
@@ -281,8 +281,8 @@ class TestRefusals:
                 resources.read(session, Call(), address)
         with pytest.raises(NotFound, match="no step '99'"):
             resources.read(session, Call(), f"arc://run/{TOUR}/step/99")
-        assert {each.name for each in resources.listed(session, Call())} == {
-            f"run {each.uri.rpartition('/')[2]}" for each in resources.listed(session, Call())
+        assert {each.name for each in resources.list_newest(session, Call())} == {
+            f"run {each.uri.rpartition('/')[2]}" for each in resources.list_newest(session, Call())
         }
 
 
