@@ -53,7 +53,7 @@ def _group(help_: str, places: Mapping[str, str]) -> Lazy:
 
 
 TAG = _group(
-    "Failure tags of people, and the suggestions of rules.",
+    "Failure tags of people, and the suggestions of rules, judges and agents.",
     {
         "add": "arc_tui.features.tagging:add",
         "rm": "arc_tui.features.tagging:remove",
@@ -159,6 +159,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "config": "arc_tui.features.settings.command:config",
         "doctor": "arc_tui.features.doctor:doctor",
         "serve": "arc_tui.serve.command:serve",
+        "mcp": "arc_tui.mcp.command:mcp",
         "help": "arc_tui.features.help.command:help_",
         "completion": "arc_tui.features.help.command:completion",
     },

@@ -17,9 +17,9 @@ from msgspec import UNSET, Struct, UnsetType
 from replay.trace import Json
 from taxonomy.classes import Attribution, FailureClass, Shape
 
-Source = Literal["human", "judge", "file", "import", "rule"]
+Source = Literal["human", "judge", "file", "import", "rule", "agent"]
 """Who says so, most trusted first: `file` is a file of scores that was brought in, `import` the
-trace's own source."""
+trace's own source, `agent` a coding agent that read the run and what the rules say of it."""
 
 
 class Evidence(Struct, frozen=True, kw_only=True):
@@ -84,7 +84,7 @@ class StepScore(Struct, frozen=True, kw_only=True, gc=False):
     items: tuple[Item, ...] = ()
 
 
-TRUST: tuple[Source, ...] = ("human", "judge", "file", "import", "rule")
+TRUST: tuple[Source, ...] = ("human", "judge", "file", "import", "rule", "agent")
 
 _PEOPLE = {"human", "person", "people", "annotation", "annotator"}
 """First words of the name of a person's score, as tools that people score in write it."""

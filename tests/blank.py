@@ -27,9 +27,11 @@ def copied_tables() -> Iterator[None]:
     made: dict[tuple[str, ...], sqlite3.Connection] = {}
     make = Store.open
 
-    def opened(path: Path | str, *sets: Migrations, before: bool = False) -> Store:
+    def opened(
+        path: Path | str, *sets: Migrations, before: bool = False, to_read: bool = False
+    ) -> Store:
         if str(path) != ":memory:":
-            return make(path, *sets, before=before)
+            return make(path, *sets, before=before, to_read=to_read)
         names = tuple(each.name for each in sets)
         if names not in made:
             made[names] = sqlite3.connect(":memory:", check_same_thread=False)

@@ -33,7 +33,7 @@ LIGHT = (["ls"], ["show", "last"], ["failures"], ["tag", "list"], ["stats"])
 READERS = ("ls", "show", "failures", "tag")
 PARTS = {"replay.redact.redactor", "replay.models.cached", "taxonomy.rules", "rapidfuzz", "asyncio"}
 """What compiles rules, asks a model or judges a run: half a second that a reader does not wait."""
-HEAVY = {"textual", "anthropic", "genai_prices", "jsonschema_rs", "httpx2", "sqlite_utils"}
+HEAVY = {"textual", "anthropic", "genai_prices", "jsonschema_rs", "httpx2", "mcp", "sqlite_utils"}
 
 
 def loaded_by(commands: Sequence[Sequence[str]], database: Path) -> dict[str, set[str]]:
@@ -134,11 +134,12 @@ def test_no_broad_except_but_the_last_resort_and_the_boundary_of_a_file() -> Non
             if bare or name in {"Exception", "BaseException"}:
                 broad.append((path.relative_to(ROOT).as_posix(), name))
     # The entry point that reports a bug as one, and under `--expect` as code 129; the boundary of
-    # a file that is imported; the store and the tidy-ups that re-raise.
+    # a file that is imported, and of a call of an agent; the store and the tidy-ups that re-raise.
     assert broad == [
         ("arc_tui/commands.py", "Exception"),
         ("arc_tui/features/replay/expect_command.py", "Exception"),
         ("arc_tui/importing.py", "Exception"),
+        ("arc_tui/mcp/server.py", "Exception"),
         ("replay/store/handle.py", "BaseException"),
     ]
 

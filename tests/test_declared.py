@@ -123,7 +123,7 @@ BESIDE_DEV = {"docs", "fuzz", "mutants"}
 
 @pytest.mark.slow
 def test_what_the_product_imports_is_a_dependency_or_stands_in_an_extra() -> None:
-    extras = ("parquet", "crypt", "serve", "openai", "bedrock", "vertex", "suggest")
+    extras = ("parquet", "crypt", "serve", "openai", "bedrock", "vertex", "suggest", "mcp")
     of_users = set().union(*(EXTRAS[name] for name in extras))
     assert undeclared(PACKAGES, CORE | of_users) == {}
 
@@ -204,6 +204,7 @@ LACKING = [
         ["suggest", "loop", "--reflect", "demo"],
         "arc suggest --reflect needs gepa, which is not installed",
     ),
+    ("mcp", ["mcp"], "arc mcp needs mcp, which is not installed"),
     ("parquet", ["import", "{folder}/x.parquet"], "is a parquet file, and duckdb is not installed"),
     ("crypt", ["db", "encrypt"], "encrypted databases need sqlcipher3, which is not installed"),
 ]
@@ -243,15 +244,16 @@ def test_each_package_that_recording_imports_is_named_where_it_alone_is_lacking(
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("command", ["record", "listen", "serve"])
+@pytest.mark.parametrize("command", ["record", "listen", "serve", "mcp"])
 def test_the_help_of_what_needs_an_extra_says_so(command: str) -> None:
     done = arc_without(set(), [command, "--help"])
-    assert "pip install 'arc-tui[serve]'" in " ".join(done.stdout.split())
+    extra = "mcp" if command == "mcp" else "serve"
+    assert f"pip install 'arc-tui[{extra}]'" in " ".join(done.stdout.split())
 
 
 @pytest.mark.process
 def test_without_any_extra_every_other_module_can_be_imported() -> None:
-    lacking = set().union(*map(modules_of, ("parquet", "crypt", "serve")))
+    lacking = set().union(*map(modules_of, ("parquet", "crypt", "serve", "mcp")))
     code = WITHOUT.format(modules=lacking) + (
         "import importlib\n"
         f"for name in {_modules_of_the_product()!r}:\n"
@@ -261,12 +263,13 @@ def test_without_any_extra_every_other_module_can_be_imported() -> None:
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
     )
-    assert done.stdout.split() == ONLY_WITH_SERVE
+    assert done.stdout.split() == ONLY_WITH_AN_EXTRA
 
 
-ONLY_WITH_SERVE = [
+ONLY_WITH_AN_EXTRA = [
     "arc_tui.features.record.listening",
     "arc_tui.features.record.proxy",
+    "arc_tui.mcp.server",
     "arc_tui.serve.server",
     "arc_tui.serve.session",
 ]

@@ -124,14 +124,22 @@ def spending_of(view: HasSpending) -> Spending:
 class ModelPool:
     """Each model once, whatever name it was asked for by.
 
-    Without `live` a missing answer of a server is an OfflineMiss. Close it, or use it as a context,
+    Without `live` a missing answer of a server is an OfflineMiss. `budget` is what several pools
+    spend from, one after another; else one of `limits` is made. Close it, or use it as a context,
     in the thread that asked; `stop` may be called from any.
     """
 
-    def __init__(self, store: Store, *, live: bool = False, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        live: bool = False,
+        limits: Limits | None = None,
+        budget: Budget | None = None,
+    ) -> None:
         self._store = store
         self._live = live
-        self._budget = Budget(limits or Limits())
+        self._budget = budget or Budget(limits or Limits())
         self._by_name: dict[str, Cached] = {}
         self._stopped = False
 

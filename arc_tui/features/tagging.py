@@ -30,12 +30,15 @@ from arc_tui.cli import (
 from arc_tui.config import read_owners
 from arc_tui.places import author
 from arc_tui.ui import format
+from arc_tui.views.evidence import AGENT_BY
 from arc_tui.views.queue import nothing_waits
 from arc_tui.views.raters import RatersView, build_raters, head, tables
 from replay.errors import NotFound
 from replay.store.handle import Store
 from replay.store.rows import step_rows, trace_row
 from taxonomy.classes import CLASSES, Attribution, FailureClass, class_label
+from taxonomy.findings import Finding
+from taxonomy.judgements.suggestions import withdraw
 from taxonomy.judgements.tags import (
     CleanMark,
     Tag,
@@ -121,12 +124,26 @@ def add(
 @click.argument("step", type=int, required=False)
 @click.argument("class_", metavar="[CLASS]", required=False)
 @click.option("--clean", is_flag=True, help="Remove the clean mark: in place of STEP and CLASS.")
+@click.option("--agent", metavar="NAME", help="Reject what this agent suggests there instead.")
 @db_option
-def remove(trace: str, step: int | None, class_: str | None, clean: bool, db: Path | None) -> int:
-    """Remove a tag or a clean mark of yours. Exit code 1: there was none."""
-    if clean == (class_ is not None) or (clean and step is not None):
+def remove(
+    trace: str,
+    step: int | None,
+    class_: str | None,
+    clean: bool,
+    agent: str | None,
+    db: Path | None,
+) -> int:
+    """Remove a tag or a clean mark of yours, or an agent's suggestion. Exit code 1: there was
+    none."""
+    if clean == (class_ is not None) or (clean and (step is not None or agent is not None)):
         raise click.UsageError("give a STEP and a CLASS, or --clean alone")
     with open_store(db) as store:
+        if agent is not None and step is not None and class_ is not None:
+            meant = _own_tag(store, trace, step, class_)
+            by = AGENT_BY + agent.removeprefix(AGENT_BY)
+            found = Finding(failure=meant.failure, step=step, why="", rule=by)
+            return 0 if withdraw(store, meant.trace, found) else 1
         if step is None or class_ is None:
             mark = CleanMark(trace=trace_row(store, trace).trace, by=author())
             return 0 if unmark_clean(store, mark) else 1

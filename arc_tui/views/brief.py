@@ -27,10 +27,11 @@ MAX_CHARS = 5200
 PHRASE = 200
 
 
-def brief_text(store: Store, name: str) -> str:
-    """The brief of a trace. Raises NotFound."""
+def brief_text(store: Store, name: str, *, commands: bool = True) -> str:
+    """The brief of a trace, with the next `commands` for a person. Raises NotFound."""
     view = build_trace(store, name)
-    parts = (_brief_head(view.run), _certain(view), _candidates(view), _unknown(view), _next(view))
+    parts = [_brief_head(view.run), _certain(view), _candidates(view), _unknown(view)]
+    parts += [_next(view)] if commands else []
     lines = [line for part in parts if part for line in (*part, "")][:-1]
     text = format.plain("\n".join(lines))
     return text if len(text) <= MAX_CHARS else text[: MAX_CHARS - 20] + "\n… (truncated)"

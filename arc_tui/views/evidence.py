@@ -2,8 +2,8 @@
 
 The kinds, strongest first: `gold` (the calls that the task's gold has), `check` (what checks that
 failed printed), `score` (a clear failure by people, judges or the source), `rule` (a rule read
-it off the trace), `judge` (a judge suggests it and quotes the trace) and `guess` (only the place or
-the size of the step points there).
+it off the trace), `judge` (a judge suggests it and quotes the trace), `agent` (so does a coding
+agent, which has read the rest) and `guess` (only the place or the size of the step points there).
 """
 
 from __future__ import annotations
@@ -18,18 +18,25 @@ from taxonomy.classes import Attribution
 from taxonomy.findings import Candidate, Finding, Signal
 from taxonomy.judgements import suggestions
 
-Kind: TypeAlias = Literal["gold", "check", "score", "rule", "judge", "guess"]
+Kind: TypeAlias = Literal["gold", "check", "score", "rule", "judge", "agent", "guess"]
 
-STRENGTH: tuple[Kind, ...] = ("gold", "check", "score", "rule", "judge", "guess")
+STRENGTH: tuple[Kind, ...] = ("gold", "check", "score", "rule", "judge", "agent", "guess")
 """Strongest first."""
 
 
 JUDGE = "judge "
 """How the name of a judge's finding begins."""
 
+AGENT = "agent "
+"""How that of an agent begins."""
+
+AGENT_BY = "agent:"
+"""How an agent's name begins where it is kept: no person is called so."""
+
 
 def judge_findings(store: Store, trace: str, step: int | None = None) -> tuple[Finding, ...]:
-    """What judges suggest of a run, or of one step, each named with how its classes stand."""
+    """What judges and agents suggest of a run, or of one step; a judge is named with how its
+    classes stand."""
     found = suggestions.judge_findings(store, trace, step)
     if not found:
         return ()
@@ -39,6 +46,8 @@ def judge_findings(store: Store, trace: str, step: int | None = None) -> tuple[F
     now = now_ns()
 
     def name(by: str) -> str:
+        if by.startswith(AGENT_BY):
+            return AGENT + by.removeprefix(AGENT_BY)
         model = by.removeprefix("judge:classify:").rpartition(":")[0]
         return f"{JUDGE}{model} · {stands(class_trust(store, by, now))}"
 
@@ -49,6 +58,8 @@ def finding_kind(finding: Finding) -> Kind:
     """What a finding rests on."""
     if finding.rule.startswith(JUDGE):
         return "judge"
+    if finding.rule.startswith(AGENT):
+        return "agent"
     return "check" if finding.attribution is Attribution.GRADER else "rule"
 
 

@@ -214,6 +214,7 @@ NONE_IN_COMMON = "no run tagged by both"
 NOTHING_IN_COMMON = "No run yet with a failure class from two of person, judge and rule."
 WHO: dict[Source, str] = {
     "human": "person", "judge": "judge", "rule": "rule", "file": "file", "import": "import",
+    "agent": "agent",
 }  # fmt: skip
 
 Labelled = tuple[str, str]
@@ -304,6 +305,8 @@ def source_name(run: RunBehind) -> str:
             return format.one_line(run.by)
         case "judge":
             return f"judge {format.one_line(run.by)}"
+        case "agent":
+            return format.one_line(run.by)
         case source:
             return WHO[source]
 

@@ -44,6 +44,13 @@ class Branch(Struct, frozen=True, eq=False, kw_only=True, gc=False):
     quiet: bool = False
 
 
+class EveryBranch(frozenset[str]):
+    """Every branch is open."""
+
+    def __contains__(self, _: object) -> bool:
+        return True
+
+
 class TreeRow(Struct, frozen=True, eq=False, gc=False):
     """A visible row: a branch at its depth; `open` None where there is nothing to fold."""
 

@@ -75,13 +75,15 @@ def connect(file: Path | None) -> sqlite3.Connection:
     except database_errors() as error:
         if file is None or not cannot_write(error) or not file.stat().st_size:
             raise
-        return _reading(file)
+        return connect_to_read(file)
 
 
-def _reading(file: Path) -> sqlite3.Connection:
-    """A connection that only reads. A file in WAL mode wants a shared index beside it; where none
+def connect_to_read(file: Path) -> sqlite3.Connection:
+    """A connection that only reads. Raises StoreUnusable where there is no such file. A file in WAL mode wants a shared index beside it; where none
     can be made it is read as if nobody could change it, and a copy of it where the last that was
     written to it still stands in its log."""
+    if not file.exists():
+        raise StoreUnusable(f"{file}: no such database", "Try: arc import FILES, or another --db")
     try:
         return _only_reading(file, "mode=ro")
     except database_errors() as error:
@@ -174,16 +176,17 @@ NAMES = frozenset(
 """Of the tables and views."""
 KNOWN = frozenset(
     "1782abc04c3c5d582da90119 1810b55eb5f0ef94aabc3542 1ca2a17f4dd6ab33766f98ff "
-    "1e2e88a0326b625340a30074 35a814dd7378a0898694f598 364548974c257f2c3051cdc7 "
-    "38c04e7b0672f617f23fdc42 48ca57590b277423676f952a 49701d34158578e8a3e8d6ef "
-    "4c96ff438dca739db67e917c 5fac624c3b30804a951a6af0 6a83cfb7624f8ca36b37b42b "
-    "76ffc92747a77ea561443f95 77d6505f5215d01efd479344 78aefdfa0cd0a67b6fe975e2 "
-    "91033fb99dc5563d713d98f0 91f91e8a66c00f825539aeae 92752dea0dc661b73b6789ea "
-    "a6d0e92d4049a7925dd6e3b0 b5baa8dd2e52485543783068 bfa35299e361fdf8569de346 "
-    "c0c5dbc8564ff2c00af4f37c dd439230e10974cbe98b8d4f e0b9ef8588232e1e40103480 "
-    "e2e44d77f16aebc6d3cb58c1 e6790b1f9487023dbc4a104d ede99f7e25bf446a9481d5d9 "
-    "eeb9bcdd945c33ee076909e8 ef15dc7e0afb4b7defb22c4f f1141a8279fd9d5ec1b6b2f9 "
-    "f80bf3a2608aaaed73063b01 fb935613d94acce50f6504c2".split()
+    "1e2e88a0326b625340a30074 241ac9c604b98006af3eacec 26f3a34699540e0c355db204 "
+    "35a814dd7378a0898694f598 364548974c257f2c3051cdc7 38c04e7b0672f617f23fdc42 "
+    "48ca57590b277423676f952a 49701d34158578e8a3e8d6ef 4c96ff438dca739db67e917c "
+    "5fac624c3b30804a951a6af0 6a83cfb7624f8ca36b37b42b 76ffc92747a77ea561443f95 "
+    "77d6505f5215d01efd479344 78aefdfa0cd0a67b6fe975e2 91033fb99dc5563d713d98f0 "
+    "91f91e8a66c00f825539aeae 92752dea0dc661b73b6789ea a6d0e92d4049a7925dd6e3b0 "
+    "b5baa8dd2e52485543783068 bfa35299e361fdf8569de346 c0c5dbc8564ff2c00af4f37c "
+    "dd439230e10974cbe98b8d4f e0b9ef8588232e1e40103480 e2e44d77f16aebc6d3cb58c1 "
+    "e6790b1f9487023dbc4a104d ede99f7e25bf446a9481d5d9 eeb9bcdd945c33ee076909e8 "
+    "ef15dc7e0afb4b7defb22c4f f1141a8279fd9d5ec1b6b2f9 f80bf3a2608aaaed73063b01 "
+    "fb935613d94acce50f6504c2".split()
 )
 """Digests of what runs by itself."""
 

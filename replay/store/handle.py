@@ -23,7 +23,13 @@ from typing import TYPE_CHECKING
 
 from replay.errors import StoreUnusable
 from replay.store.backup import Copied, copy, dated, has_something, keep_older
-from replay.store.connection import STEPS_BETWEEN_LOOKS, BoundedConnection, connect, refuse_foreign
+from replay.store.connection import (
+    STEPS_BETWEEN_LOOKS,
+    BoundedConnection,
+    connect,
+    connect_to_read,
+    refuse_foreign,
+)
 from replay.store.schema import Migrations, migrations
 from replay.store.trouble import StoreTooOld, describe, opening, unusable
 
@@ -41,8 +47,12 @@ class Store:
         self._redactor: Redactor | None = None
 
     @classmethod
-    def open(cls, path: Path | str, *sets: Migrations, before: bool = False) -> Store:
+    def open(
+        cls, path: Path | str, *sets: Migrations, before: bool = False, to_read: bool = False
+    ) -> Store:
         """Open or create the database at `path` (":memory:" for none on disk).
+
+        `to_read` changes nothing: the file must be there, and up to date.
 
         `sets` are further migration sets to apply on the same handle. A file that cannot be written
         is opened to be read; so is, with `before`, one that the last arc before 0.1 wrote. Raises
@@ -52,7 +62,7 @@ class Store:
         file = None if str(path) == ":memory:" else Path(path)
         with ExitStack() as undo, opening(path):
             try:
-                db = connect(file)
+                db = connect_to_read(file) if to_read and file is not None else connect(file)
             except OSError as error:
                 raise StoreUnusable(
                     f"{path}: cannot be used as a database: {error}",
@@ -63,7 +73,7 @@ class Store:
             if before and all(_is_last_before(db, each) for each in (migrations, *sets)):
                 db.execute("PRAGMA query_only = ON")
             else:
-                _bring_up(db, file, (migrations, *sets))
+                _bring_up(db, file, (migrations, *sets), to_read=to_read)
             undo.pop_all()
         return cls(db, file)
 
@@ -180,7 +190,13 @@ def now_ns() -> int:
     return time.time_ns()
 
 
-def _bring_up(db: sqlite3.Connection, file: Path | None, sets: tuple[Migrations, ...]) -> None:
+def _bring_up(
+    db: sqlite3.Connection,
+    file: Path | None,
+    sets: tuple[Migrations, ...],
+    *,
+    to_read: bool = False,
+) -> None:
     """Apply what is pending, under the write lock: of two that open a new file one waits.
 
     What an older version kept is copied before. All sets or none: a change that fails leaves the
@@ -192,6 +208,11 @@ def _bring_up(db: sqlite3.Connection, file: Path | None, sets: tuple[Migrations,
         _refuse_newer(db, wanted, file)
     if not any(wanted.pending(db) for wanted in sets):
         return
+    if to_read:
+        raise StoreUnusable(
+            f"{file}: was written by an older arc and must be upgraded before it can be read here",
+            "Try: arc ls, which upgrades it and keeps a copy",
+        )
     if db.execute("PRAGMA query_only").fetchone()[0]:
         raise StoreUnusable(
             f"{file}: was written by an older arc and cannot be upgraded: it is read-only here",

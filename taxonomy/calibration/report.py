@@ -189,8 +189,12 @@ def class_tables(runs: Sequence[Labelled]) -> Iterator[ClassTable]:
     placed = [run for run in said if run.classes_at]
     sources: dict[Source, None] = {"rule": None}
     sources |= dict.fromkeys(
-        each.source for run in said for each in run.suggested if each.source != "judge"
-    )  # judges are told apart by name: `taxonomy.calibration.class_gate`
+        each.source
+        for run in said
+        for each in run.suggested
+        # judges are told apart by name (`taxonomy.calibration.class_gate`); agents read the rules
+        if each.source not in ("judge", "agent")
+    )
     for source in sources:
         if said:
             yield _class_table(source, "run", said, _per_run)

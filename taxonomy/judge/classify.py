@@ -124,7 +124,7 @@ def classify_request(
     )
 
 
-class _Citation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Citation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     step: int
     quote: str
 
@@ -135,7 +135,7 @@ class _Answer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     step: int
     attribution: Attribution
     reason: str
-    citations: tuple[_Citation, ...]
+    citations: tuple[Citation, ...]
 
 
 def read_answer(
@@ -149,7 +149,7 @@ def read_answer(
     reason = " ".join(found.reason.split())
     if found.failure == NONE:
         return msgspec.structs.replace(known, state="none", reason=reason)
-    quotes = _Quotes(trace)
+    quotes = Quotes(trace)
     evidence: list[Evidence] = []
     dropped: list[str] = []
     for each in found.citations:
@@ -220,7 +220,7 @@ def _flaws(asked: JudgeRequest, found: _Answer) -> Iterator[str]:
         yield f"its sub-label is longer than {LONGEST_SUB_LABEL} characters"
 
 
-class _Quotes:
+class Quotes:
     """Looks for quotes in a trace; blanks do not count."""
 
     def __init__(self, trace: Trace) -> None:
@@ -228,7 +228,7 @@ class _Quotes:
         self._turns = {turn.index: turn for turn in reading.turns}
         self._texts: dict[int, list[str]] = {}
 
-    def problem(self, given: _Citation) -> str | None:
+    def problem(self, given: Citation) -> str | None:
         """Why a citation does not count, None where it does."""
         wanted = _squeeze(given.quote)
         shown = " ".join(given.quote.split())
@@ -241,7 +241,7 @@ class _Quotes:
             return f"step {given.step}: '{shown}' does not occur there"
         return None
 
-    def evidence(self, given: _Citation) -> Evidence:
+    def evidence(self, given: Citation) -> Evidence:
         return Evidence(
             role="quoted",
             text=given.quote.strip(),

@@ -178,7 +178,7 @@ class ScoreRow(Row, frozen=True, kw_only=True, tag="score"):
 
 
 class SuggestionRow(Row, frozen=True, kw_only=True, tag="suggestion"):
-    """A failure class that a judge suggests for a step."""
+    """A failure class that a judge or an agent suggests for a step."""
 
     TABLE = "suggestion"
     SAME = ("trace", "source", "place")
@@ -195,7 +195,7 @@ class SuggestionRow(Row, frozen=True, kw_only=True, tag="suggestion"):
     fault: Attribution | None
     why: str
     by: str
-    source: Literal["human", "judge", "file", "import"]
+    source: Literal["human", "judge", "file", "import", "agent"]
     confidence: Number | None
     evidence: Raw
     approved: Flag = 0

@@ -14,8 +14,12 @@ from replay.store.schema import Migrations
 
 TAG_TRUST = "CASE source WHEN 'human' THEN 0 WHEN 'judge' THEN 1 ELSE 2 END"
 
-SUGGESTION_TRUST = "CASE WHEN source <> 'judge' THEN 4 WHEN approved THEN 3 ELSE 5 END"
-"""A judge is trusted less than the rules until its classes are approved, then more."""
+SUGGESTION_TRUST = "CASE WHEN source = 'agent' THEN 6 WHEN source <> 'judge' THEN 4 WHEN approved THEN 3 ELSE 5 END"
+"""A judge is trusted less than the rules until its classes are approved, then more; an agent is
+trusted least."""
+
+_TRUST_WITHOUT_AGENTS = "CASE WHEN source <> 'judge' THEN 4 WHEN approved THEN 3 ELSE 5 END"
+"""The same in databases before agents could suggest anything."""
 
 _TRUST_OF_ANY_JUDGE = "CASE source WHEN 'judge' THEN 3 ELSE 4 END"
 """The same in databases before there was an approval of classes."""
@@ -200,9 +204,9 @@ migrations = Migrations(
 )
 
 
-def open_ledger(path: Path | str, *, before: bool = False) -> Store:
-    """A store with both migration sets applied; `before` as of `Store.open`."""
-    return Store.open(path, migrations, before=before)
+def open_ledger(path: Path | str, *, before: bool = False, to_read: bool = False) -> Store:
+    """A store with both migration sets applied; `before` and `to_read` as of `Store.open`."""
+    return Store.open(path, migrations, before=before, to_read=to_read)
 
 
 @migrations("0001_judgements")
@@ -232,8 +236,18 @@ def _gold(db: sqlite3.Connection) -> None:
 
 @migrations("0004_approved_classes")
 def _approved_classes(db: sqlite3.Connection) -> None:
+    db.execute("ALTER TABLE suggestion ADD COLUMN approved INTEGER NOT NULL DEFAULT 0")
+    _trust(db, _TRUST_WITHOUT_AGENTS)
+
+
+@migrations("0005_agents")
+def _agents(db: sqlite3.Connection) -> None:
+    _trust(db, SUGGESTION_TRUST)
+
+
+def _trust(db: sqlite3.Connection, order: str) -> None:
+    """Put suggestions in this order of trust from now on."""
     db.execute("DROP VIEW failures")
     db.execute("DROP INDEX suggestion_first")
-    db.execute("ALTER TABLE suggestion ADD COLUMN approved INTEGER NOT NULL DEFAULT 0")
-    db.execute(_FAILURES % SUGGESTION_TRUST)
-    db.execute(_FIRST % (SUGGESTION_TRUST, ", approved"))
+    db.execute(_FAILURES % order)
+    db.execute(_FIRST % (order, ", approved"))

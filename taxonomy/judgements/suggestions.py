@@ -1,7 +1,8 @@
-"""What do judges suggest of a run? A class at a step with quotes, never a person's tag.
+"""What do judges and agents suggest of a run? A class at a step with quotes, never a person's tag.
 
 A judge's suggestion is trusted less than a rule's until its classes are approved
-(`taxonomy.calibration`); rules keep theirs with their diagnosis.
+(`taxonomy.calibration`), an agent's always: it has read what the rules say. Rules keep theirs with
+their diagnosis.
 """
 
 from __future__ import annotations
@@ -50,12 +51,38 @@ def keep_suggestion(
         db.execute(
             "DELETE FROM suggestion WHERE trace = ? AND source = 'judge' AND by = ?", (trace, by)
         )
-        if found is None:
-            return
+        if found is not None:
+            _insert(store, trace, found, (by, "judge", approved))
+
+
+def suggest(store: Store, trace: str, found: Finding) -> bool:
+    """Keep what an agent, the finding's `rule`, suggests of a step; the same class there replaces
+    its own earlier one. Was there one?"""
+    with store.writing():
+        before = withdraw(store, trace, found)
+        _insert(store, trace, found, (found.rule, "agent", False))
+    return before
+
+
+def withdraw(store: Store, trace: str, found: Finding) -> bool:
+    """Take an agent's suggestion back; was there one?"""
+    with store.writing() as db:
+        done = db.execute(
+            "DELETE FROM suggestion WHERE trace = ? AND source = 'agent' AND step = ?"
+            " AND class = ? AND by = ?",
+            (trace, found.step, found.failure.value, found.rule),
+        )
+    return done.rowcount > 0
+
+
+def _insert(store: Store, trace: str, found: Finding, whose: tuple[str, str, bool]) -> None:
+    """A row behind the others; `whose` is by whom, of what kind, and whether they are approved."""
+    by, source, approved = whose
+    with store.writing() as db:
         db.execute(
             "INSERT INTO suggestion (trace, place, span, step, class, sub, fault, why, by, source,"
             " confidence, evidence, approved) SELECT ?, coalesce(max(place) + 1, 0), ?, ?, ?, ?, ?,"
-            " ?, ?, 'judge', NULL, ?, ? FROM suggestion WHERE trace = ? AND source = 'judge'",
+            " ?, ?, ?, NULL, ?, ? FROM suggestion WHERE trace = ? AND source = ?",
             (
                 trace,
                 found.span or "",
@@ -65,9 +92,11 @@ def keep_suggestion(
                 found.attribution.value if found.attribution else None,
                 store.redactor.text(found.why),
                 by,
+                source,
                 store.redactor.encoded(found.evidence),
                 approved,
                 trace,
+                source,
             ),
         )
 
@@ -81,10 +110,11 @@ def approve_suggestions(store: Store, by: str, *, approved: bool) -> None:
 
 
 def judge_findings(store: Store, trace: str, step: int | None = None) -> tuple[Finding, ...]:
-    """What judges suggest of a run, or of one of its steps, by step and judge."""
+    """What judges and agents suggest of a run, or of one of its steps, by step and name."""
     found = store.db.execute(
         "SELECT step, span, class, sub, fault, why, by, evidence FROM suggestion"
-        " WHERE trace = ? AND source = 'judge' AND step = coalesce(?, step) ORDER BY step, by",
+        " WHERE trace = ? AND source IN ('judge', 'agent') AND step = coalesce(?, step)"
+        " ORDER BY step, by",
         (trace, step),
     )
     return tuple(

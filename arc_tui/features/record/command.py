@@ -207,7 +207,7 @@ SETUPS = {
 }
 """Settings by the agent they are for; `{endpoint}` is where `arc listen` listens."""
 
-ALL = "all"
+ALL, FOR_AGENTS = "all", "skill"
 
 
 @click.command(epilog=examples("arc listen", "arc listen --setup claude-code"))
@@ -216,8 +216,9 @@ ALL = "all"
     help="The port on 127.0.0.1; 0 picks a free one.",
 )  # fmt: skip
 @click.option(
-    "--setup", type=click.Choice([*SETUPS, ALL]),
-    help="Print the settings that make an agent send its traces here, then exit.",
+    "--setup", type=click.Choice([*SETUPS, FOR_AGENTS, ALL]),
+    help="Print the settings that make an agent send its traces here, then exit; `skill`: a"
+    " SKILL.md by which a coding agent asks arc.",
 )  # fmt: skip
 @db_option
 def listen(port: int, setup: str | None, db: Path | None) -> int:
@@ -292,7 +293,13 @@ class _ReceivedTraces:
 
 
 def print_setup(agent: str, port: int) -> None:
-    """What makes an agent send its traces here; of every kind for `all`."""
+    """What makes an agent send its traces here, of every kind for `all`; or what tells a coding
+    agent how to ask about runs."""
+    if agent == FOR_AGENTS:
+        from arc_tui.features.record.skill import SKILL
+
+        click.echo(SKILL, nl=False)
+        return
     chosen = list(SETUPS) if agent == ALL else [agent]
     endpoint = f"http://{LOOPBACK}:{port}"
     click.echo("\n".join(SETUPS[each].format(endpoint=endpoint) for each in chosen), nl=False)

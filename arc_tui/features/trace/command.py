@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,7 @@ from arc_tui.views.brief import brief_markdown, brief_text, judged_line
 from arc_tui.views.code import OutputView, output_view
 from arc_tui.views.evidence import candidate_text
 from arc_tui.views.trace import TraceView, build_diagnose, build_trace
-from arc_tui.views.tree import TreeRow, indent, limit_depth, visible
+from arc_tui.views.tree import EveryBranch, TreeRow, indent, limit_depth, visible
 from replay.errors import no_step
 from replay.store.handle import Store
 from taxonomy.classes import class_label
@@ -140,8 +140,8 @@ def print_trace(out: Console, view: TraceView) -> None:
     if not view.marked:
         out.print("No break candidates.", style="dim")
     out.print()
-    for line in visible(view.tree, opened=_All(), closed=()):
-        out.print(_tree_line(line, view), soft_wrap=True)
+    for line in visible(view.tree, opened=EveryBranch(), closed=()):
+        out.print(tree_line(line, view.marked), soft_wrap=True)
     for tag in view.tags:
         said = f"{class_label(tag.failure, tag.sub)} · by {tag.by} {tag.why or ''}"
         out.print(Text(f"tag: step {tag.step} · {format.one_line(said)}"))
@@ -149,17 +149,11 @@ def print_trace(out: Console, view: TraceView) -> None:
 
 def print_trace_json(view: TraceView) -> None:
     """The view, its tree no deeper than readers of JSON can bear."""
-    print_json(structs.replace(view, tree=limit_depth(view.tree, _All())))
+    print_json(structs.replace(view, tree=limit_depth(view.tree, EveryBranch())))
 
 
-class _All(frozenset[str]):
-    """Every branch is open."""
-
-    def __contains__(self, _: object) -> bool:
-        return True
-
-
-def _tree_line(row: TreeRow, view: TraceView) -> Text:
+def tree_line(row: TreeRow, marked: Collection[int]) -> Text:
+    """A line of the printed tree; the steps that are `marked` are candidates."""
     branch = row.branch
     number = f"{branch.step:>4} " if branch.role == "step" and branch.step is not None else "     "
     label = format.cut(format.one_line(branch.label), 110)
@@ -169,7 +163,7 @@ def _tree_line(row: TreeRow, view: TraceView) -> Text:
     line.append(label, "red" if branch.status == "error" else "")
     if branch.status == "error":
         line.append(" ✗", "red")
-    if branch.role == "step" and branch.step in view.marked:
+    if branch.role == "step" and branch.step in marked:
         line.append(" ◆", "bold yellow")
     return line
 

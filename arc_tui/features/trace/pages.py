@@ -111,7 +111,7 @@ def _tags(trace: TraceView, step: StepView) -> Iterator[Item]:
 def _finding(finding: Finding, step: StepView) -> Iterator[Item]:
     hint = finding.is_hint
     kind, who = finding_kind(finding), format.one_line(finding.rule)
-    named = who if kind == "judge" else f"{kind}: {who}"
+    named = who if kind in ("judge", "agent") else f"{kind}: {who}"
     named = f"hint, not counted · {named}" if hint else named
     yield Block(
         text=f"{class_name(finding.failure, finding.sub)}?",
