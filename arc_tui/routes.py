@@ -18,7 +18,6 @@ from arc_tui.ui.keys import key_of
 from arc_tui.ui.screen import ArcScreen
 
 if TYPE_CHECKING:
-    from arc_tui.features.replay.screen import ReplayScreen
     from arc_tui.features.runs.screen import RunsScreen
     from arc_tui.features.runs.widgets import RunTable
     from arc_tui.features.trace.screen import TraceScreen
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
         SearchRuns,
     )
     from arc_tui.settings import Settings
-    from replay.edit.changes import Edit
     from taxonomy.queue import Queue
 
 
@@ -192,27 +190,12 @@ class Navigation(App[None]):
 
         self.push_screen(CostScreen(self.path, event.trace))
 
-    async def on_open_replay(self, event: OpenReplay) -> None:
+    def on_open_replay(self, event: OpenReplay) -> None:
         from arc_tui.features.replay.screen import ReplayScreen
 
-        step, edit = event.step, event.edit
-        screen = ReplayScreen(self.path, event.trace, step, edit=edit, free=True)
-        await self.push_screen(screen)
-        if event.start is not None:
-            self._start_with(screen, event.start)
-
-    def _start_with(self, screen: ReplayScreen, edit: Edit) -> None:
-        """Put an edit into the editor in place of none, as choosing a saved one does."""
-        from arc_tui.experiments.edits import Draft, build_draft
-
-        def show(draft: Draft) -> None:
-            screen.change(draft=draft)
-            screen.edit_pane.show(draft, {})
-            screen.request_changed()
-            screen.steps.go_to(screen.step)
-
-        screen.read(
-            lambda store: build_draft(store, screen.trace, screen.step, edit), show, group="draft"
+        step, edit, start = event.step, event.edit, event.start
+        self.push_screen(
+            ReplayScreen(self.path, event.trace, step, edit=edit, start=start, free=True)
         )
 
     def on_open_free_replay(self, event: OpenFreeReplay) -> None:

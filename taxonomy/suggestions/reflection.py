@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from msgspec import Struct, structs
 
@@ -33,7 +33,10 @@ from taxonomy.classes import FailureClass
 from taxonomy.edit_test import Break
 from taxonomy.evidence.results import cut
 from taxonomy.judge.exhibit import Piece, fenced
+from taxonomy.suggestions.aside import Aside, Closed
 from taxonomy.suggestions.edits import MOST_HUNKS, Prompt, Suggestion, count_hunks, prompt_of
+
+T = TypeVar("T")
 
 MAX_TOKENS = 4_096
 MINIBATCH = 3
@@ -86,10 +89,19 @@ class Proposals(Struct, frozen=True, eq=False, kw_only=True):
 NOTHING = Proposals()
 
 
+class Reflected(NamedTuple):
+    """How far it is: the proposals asked for, and how many of the breaks were replayed under the
+    last of them."""
+
+    asked: int
+    done: int
+    total: int
+
+
 def propose(
     runs: Sequence[Broken], reflect: Cached, *, proposals: int, samples: int, range: int = 0
-) -> Proposals:
-    """The edits that `reflect` proposes for these runs.
+) -> Generator[Reflected, None, Proposals]:
+    """The edits that `reflect` proposes for these runs; yields whenever it is further.
 
     The same answers give the same edits. Raises OfflineMiss where an answer is not stored and may
     not be asked for, ModelRefused where a model declines, and Stopped. gepa must be installed.
@@ -98,7 +110,7 @@ def propose(
     if texts is None:
         return NOTHING
     adapter = _Adapter(texts, reflect, samples, range)
-    result = _optimize(adapter, texts, proposals)
+    result = yield from adapter.aside.run(lambda: _optimize(adapter, texts, proposals))
     if adapter.trouble is not None:
         raise adapter.trouble
     return Proposals(
@@ -134,7 +146,7 @@ def _optimize(adapter: _Adapter, texts: _Texts, proposals: int) -> Any:
             seed=0,
             **asked,
         )
-    except ArcError:
+    except (ArcError, Closed):
         if adapter.trouble is None:
             raise
         return None
@@ -233,7 +245,8 @@ class _Adapter:
         self.asked = 0
         self.rejected: list[str] = []
         self.ended: str | None = None
-        self.trouble: ArcError | None = None
+        self.trouble: ArcError | Closed | None = None
+        self.aside: Aside[Reflected] = Aside()
 
     @property
     def is_over(self) -> bool:
@@ -248,7 +261,7 @@ class _Adapter:
 
         del capture_traces
         why, edit = self._applicable(candidate)
-        found = {} if why else self._replay(batch, edit)
+        found = {} if why else self._ask(lambda: self._replay(batch, edit))
         tried = [_Attempt(each, self._replies(each, edit, found), why) for each in batch]
         return EvaluationBatch(
             outputs=[each.did for each in tried],
@@ -268,17 +281,25 @@ class _Adapter:
         if self.trouble is not None:
             raise self.trouble
         words = prompt if isinstance(prompt, str) else str(prompt[-1].get("content", ""))
-        sent = reflection_request(words, self._model.name)
-        self.asked += 1
-        try:
-            body = self._model.answer(sent, self._times[words]).body
-        except ArcError as error:  # gepa goes on after what its model raises
-            self.trouble = error
-            raise
-        self._times[words] += 1
-        return content_text(body.get("content"))
+        return self._ask(lambda: self._reflect(words))
 
     # --- how it is answered
+
+    def _ask(self, work: Callable[[], Generator[Reflected, None, T]]) -> T:
+        """What comes of it in the thread that stores and models are of."""
+        try:
+            return self.aside.ask(work)
+        except (ArcError, Closed) as error:  # gepa goes on after what its model raises
+            self.trouble = error
+            raise
+
+    def _reflect(self, words: str) -> Generator[Reflected, None, str]:
+        sent = reflection_request(words, self._model.name)
+        self.asked += 1
+        yield Reflected(self.asked, 0, len(self._texts.runs))
+        body = self._model.answer(sent, self._times[words]).body
+        self._times[words] += 1
+        return content_text(body.get("content"))
 
     def _applicable(self, candidate: Mapping[str, str]) -> tuple[str, Edit | None]:
         """Why a candidate is rejected, "" where it is not; and its edit, None for the recorded."""
@@ -292,7 +313,9 @@ class _Adapter:
             return why, None
         return "", edit
 
-    def _replay(self, batch: Sequence[Broken], edit: Edit | None) -> dict[str, StepResult]:
+    def _replay(
+        self, batch: Sequence[Broken], edit: Edit | None
+    ) -> Generator[Reflected, None, dict[str, StepResult]]:
         """The breaks asked again; a run that the edit does not apply to is left out."""
         lanes = []
         for each in batch:
@@ -301,13 +324,11 @@ class _Adapter:
             except BadEdit as error:
                 self.rejected.append(error.message)
         found: dict[str, StepResult] = {}
-        try:
-            for lane, result in replay_all(lanes):
-                found[lane.trace.id] = result
-                self.ended = self.ended or result.ended
-        except ArcError as error:
-            self.trouble = error
-            raise
+        yield Reflected(self.asked, 0, len(lanes))
+        for lane, result in replay_all(lanes):
+            found[lane.trace.id] = result
+            self.ended = self.ended or result.ended
+            yield Reflected(self.asked, len(found), len(lanes))
         return found
 
     def _lane(self, run: Broken, edit: Edit | None) -> Lane:

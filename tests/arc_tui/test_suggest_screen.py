@@ -19,7 +19,7 @@ from replay.store.edits import listed
 from taxonomy.classes import FailureClass
 from taxonomy.judgements.schema import open_ledger
 from tests.arc_tui import try_case
-from tests.arc_tui.test_suggesting import HEALTHY, LOOPS
+from tests.arc_tui.test_suggesting import HEALTHY, LOOPS, writes
 from tests.messages_api import MessagesApi
 from tests.replay.live_case import MODEL
 from tests.screen import matches_golden, settle, text
@@ -140,6 +140,56 @@ async def test_a_server_is_asked_only_under_a_limit(db: Path, api: MessagesApi) 
         assert api.asked == 0
         assert at(screen) == "failed"
         assert "r run again with a limit" in text(pilot.app)
+
+
+async def test_a_model_proposes_edits_under_a_limit_and_how_far_it_is_is_shown(
+    db: Path, api: MessagesApi
+) -> None:
+    api.policy = writes
+    async with opened(db) as (pilot, screen):
+        seen: list[str] = []
+        screen.watch(screen, "state", lambda state: seen.append(state.view.doing), init=False)
+        screen.change_request(samples=2, proposals=2, controls=0)
+        await press(pilot, "i", *MODEL, "enter")
+        assert screen.request.reflect == MODEL
+        assert "r test 2 edits and up to 2 proposals by" in text(pilot.app)
+        await pilot.press("r")
+        while pilot.app.screen is screen:  # the worker waits for the dialog
+            await pilot.pause()
+        assert f"calls to demo and {MODEL}" in " ".join(text(pilot.app).split())
+        await press(pilot, *"9 calls", "enter")
+        while screen.state.running:
+            await pilot.pause()
+        assert at(screen) == "done"
+        assert screen.state.view.proposed == 2 == api.asked
+        assert "Reflecting, proposal 1 of 2, step" in seen
+        assert "Reflecting, proposal 2 of 2, step" in seen
+        await press(pilot, "i", "enter")
+        assert screen.request.reflect is None
+
+
+async def test_an_edit_is_saved_under_the_name_that_is_given(db: Path) -> None:
+    async with opened(db) as (pilot, screen):
+        edit = screen.rows.row
+        assert edit is not None
+        await press(pilot, "o", "escape")
+        with open_ledger(db) as store:
+            assert listed(store) == []
+        await press(pilot, "o", "ctrl+u", *"mine", "enter")
+        assert "Saved: mine." in text(pilot.app)
+    with open_ledger(db) as store:
+        (kept,) = listed(store)
+    assert (kept.name, kept.changes) == ("mine", edit.changes)
+
+
+async def test_without_an_edit_there_is_nothing_to_save(db: Path) -> None:
+    with open_ledger(db) as store:
+        names = dict(store.db.execute("SELECT source_id, trace FROM trace_summary").fetchall())
+        try_case.tagged(store, names[LOOPS[0]], 2, FailureClass.OTHER)
+    async with opened(db, names=LOOPS[:1]) as (pilot, screen):
+        await press(pilot, "o")
+        assert pilot.app.screen is screen
+        assert "No edit to save." in text(pilot.app)
 
 
 async def test_it_is_reached_from_a_run_by_its_key(db: Path) -> None:

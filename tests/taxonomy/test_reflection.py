@@ -4,6 +4,8 @@ scripted, and know nothing of each other but a sentence."""
 from __future__ import annotations
 
 import sys
+import threading
+from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -19,7 +21,13 @@ from replay.trace import Trace
 from taxonomy.classes import FailureClass
 from taxonomy.edit_test import Break, detector_of
 from taxonomy.suggestions.edits import MOST_HUNKS, count_hunks
-from taxonomy.suggestions.reflection import NOTHING, Broken, Proposals, propose
+from taxonomy.suggestions.reflection import (
+    NOTHING,
+    Broken,
+    Proposals,
+    Reflected,
+    propose,
+)
 from tests.build import call, step, tool, trace
 from tests.judge_policy import quoted
 from tests.messages_api import message, text, tool_use
@@ -97,7 +105,17 @@ def run(
             detector = detector_of(made, found, broke)
             runs.append(Broken(made, broke, detector, found[0].why, Models.one(model)))
         reflect = Cached(store, "reflection", reflection)
-        return propose(runs, reflect, proposals=proposals, samples=2)
+        return drained(propose(runs, reflect, proposals=proposals, samples=2))[1]
+
+
+def drained(work: Generator[Reflected, None, Proposals]) -> tuple[list[Reflected], Proposals]:
+    """What it yielded, and what it returned."""
+    seen: list[Reflected] = []
+    while True:
+        try:
+            seen.append(next(work))
+        except StopIteration as end:
+            return seen, end.value
 
 
 TRACES = [broken(number) for number in range(4)]
@@ -135,7 +153,7 @@ def test_the_same_prompt_again_is_another_sample_and_nothing_is_asked_twice() ->
             detector = detector_of(made, findings(made), broke)
             model = Cached(store, "agent", Agent())
             one = Broken(made, broke, detector, "why", Models.one(model))
-            found = propose([one], reflect, proposals=2, samples=2)
+            _, found = drained(propose([one], reflect, proposals=2, samples=2))
             assert found.asked == 2
         assert (reflect.asks, reflect.hits) == (2, 2)
 
@@ -163,6 +181,45 @@ def test_a_proposal_that_changes_more_than_three_places_is_rejected_and_not_aske
     assert found.made == ()
     assert found.rejected == (f"it changes 4 places, at most {MOST_HUNKS} are allowed",)
     assert agent.asked == 2 * 4, "only as recorded"
+
+
+def test_it_says_how_far_it_is_at_every_proposal_and_every_break() -> None:
+    with Store.open(":memory:") as store:
+        seen, found = drained(propose(breaks(store), scripted(store), proposals=2, samples=2))
+    assert found.asked == 2
+    recorded = [(each.done, each.total) for each in seen if each.asked == 0]
+    assert recorded[:5] == [(done, 4) for done in range(5)]
+    assert recorded[5:] == [(done, 3) for done in range(4)], "those that are reflected on first"
+    assert [each.asked for each in seen] == sorted(each.asked for each in seen)
+    assert {each.asked for each in seen} == {0, 1, 2}
+
+
+@pytest.mark.parametrize("after", [1, 3, 7])
+def test_closed_early_it_asks_no_more_and_leaves_no_thread(after: int) -> None:
+    agent = Agent()
+    with Store.open(":memory:") as store:
+        work = propose(breaks(store, agent), scripted(store), proposals=9, samples=2)
+        for _ in range(after):
+            next(work)
+        asked = agent.asked
+        work.close()
+        assert agent.asked == asked
+    assert [each for each in threading.enumerate() if each.name == "aside"] == []
+
+
+def breaks(store: Store, agent: Any = None) -> list[Broken]:
+    """The breaks of all traces; asked of the agent."""
+    model = Cached(store, "agent", agent or Agent())
+    made = []
+    for each in TRACES:
+        broke = Break(trace=each.id, step=0, by="x", failure=FailureClass.HALLUCINATED_STATE)
+        detector = detector_of(each, findings(each), broke)
+        made.append(Broken(each, broke, detector, "why", Models.one(model)))
+    return made
+
+
+def scripted(store: Store) -> Cached:
+    return Cached(store, "reflection", Reflection(append("Be nice.")))
 
 
 def test_only_runs_with_the_most_frequent_prompt_are_asked() -> None:
@@ -213,7 +270,7 @@ def test_a_missing_answer_ends_it_at_once_and_is_said() -> None:
         broke = Break(trace=made.id, step=0, by="x", failure=FailureClass.HALLUCINATED_STATE)
         one = Broken(made, broke, None, "why", Models.one(Cached(store, "agent")))
         with pytest.raises(OfflineMiss):
-            propose([one], Cached(store, "reflection"), proposals=9, samples=1)
+            drained(propose([one], Cached(store, "reflection"), proposals=9, samples=1))
 
 
 def test_gepas_own_client_is_never_loaded() -> None:

@@ -116,13 +116,22 @@ class ReplayScreen(ExperimentScreen[ReplayState]):
     page = query_one("#step", Page)
 
     def __init__(
-        self, path: Path, trace: str, step: int, *, edit: bool = True, free: bool = False
+        self,
+        path: Path,
+        trace: str,
+        step: int,
+        *,
+        edit: bool = True,
+        start: Edit | None = None,
+        free: bool = False,
     ) -> None:
-        """`edit` starts in the editor; `free` tells that the app follows `OpenFreeReplay`."""
+        """`edit` starts in the editor, with the edit `start` where one is given; `free` tells that
+        the app follows `OpenFreeReplay`."""
         super().__init__(path, ReplayRequest(trace=trace))
         self.trace = trace
         self.step = step
         self._edits_first = edit
+        self._start = start
         self._free = free
         self._names = EditNames()
         self._ran: str | None = None
@@ -142,7 +151,7 @@ class ReplayScreen(ExperimentScreen[ReplayState]):
     def on_mount(self) -> None:
         self.go_to(self.edit_pane.area if self._edits_first else self.steps)
         self.set_interval(TICK_S, self._count)
-        self._load(None, {})
+        self._load(self._start, {})
 
     # --- what is asked
 

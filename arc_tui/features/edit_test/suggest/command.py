@@ -27,7 +27,6 @@ from arc_tui.cli import (
     print_line,
     refuse_unanswered,
     refuse_unfinished,
-    require,
     show_estimate,
     with_database,
 )
@@ -61,9 +60,6 @@ from replay.locked.row import Schedule
 from replay.store.handle import Store
 from replay.store.rows import trace_row
 from taxonomy.classes import FailureClass
-
-EXTRA = "suggest"
-"""What brings the optimiser."""
 
 
 @click.command(
@@ -118,8 +114,6 @@ def suggest(
     on the other. Nothing of yours is written; --save keeps an edit in the database. Exit code 0:
     an edit tests as a fix; 1: none does; 2: not tested, unfinished, or no run to suggest for.
     """
-    if reflect is not None:
-        require("arc suggest --reflect", "gepa", extra=EXTRA)
     with open_store(db) as store:
         query, traces = _resolve(store, what)
         request = SuggestRequest(

@@ -6,13 +6,17 @@ read before the one look at it. Each test is that of `arc try`, which keeps noth
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from typing import NamedTuple
 
 from msgspec import Struct, structs
 
+from arc_tui.cli import require
 from arc_tui.experiments.models import ModelPool
+from arc_tui.experiments.progress import BETWEEN_VIEWS_S
 from arc_tui.features.edit_test.plan import (
     by_trace,
     fresh_range,
@@ -36,7 +40,6 @@ from arc_tui.features.edit_test.view import (
     Spent,
     by_reason,
 )
-from arc_tui.ui import format
 from arc_tui.views.columns import run_name
 from arc_tui.views.runs import run_rows
 from replay import digests
@@ -60,7 +63,7 @@ from taxonomy.suggestions.edits import (
     restore_prompt,
     suggest_edits,
 )
-from taxonomy.suggestions.reflection import Broken, propose
+from taxonomy.suggestions.reflection import Broken, Proposals, Reflected, propose
 from taxonomy.suggestions.trial import Halves, halves, holding
 
 
@@ -98,8 +101,11 @@ class Plan(Struct, frozen=True, eq=False, kw_only=True):
 def plan_suggestions(store: Store, request: SuggestRequest, models: ModelPool) -> Plan:
     """The plan. Asks nothing, and is the same whenever the database is.
 
-    Raises NotFound where no run is meant, BadEdit where none of them broke anywhere.
+    Raises NotFound where no run is meant, BadEdit where none of them broke anywhere, ArcError where
+    a model is to propose edits and the optimiser is not installed.
     """
+    if request.reflect is not None:
+        require("arc suggest --reflect", "gepa", extra="suggest")
     whole = _test(request, None, None)
     found, groups, left_out, not_applicable = list_breaks(store, whole, models)
     if not found:
@@ -352,6 +358,7 @@ class _Work:
         self._edits = [_build_edit(store, origin) for origin in plan.origins]
         self._doing = ""
         self._now: EditTestView | None = None
+        self._reflected: Reflected | None = None
         self._ended: str | None = None
         self._proposed = 0
         self._rejected: tuple[str, ...] = ()
@@ -386,20 +393,21 @@ class _Work:
 
     def _propose(self, reflect: str) -> Iterator[SuggestView]:
         """Edits that a model proposes for the runs of the first half."""
-        self._doing = f"Reflecting on {format.count(len(self._plan.compared.traces), 'run')}"
-        yield self.view()
         test = _test(self._request, None, self._plan.compared)
         planned = plan_edit_test(self._store, test, self._models)
         runs = [broken_run(self._store, case, self._request, self._models)
                 for case in planned.cases]  # fmt: skip
         range_ = fresh_range(self._store, planned, self._models) if test.resample else 0
-        found = propose(
-            runs,
-            self._models.named(reflect),
-            proposals=self._request.proposals,
-            samples=self._request.samples,
-            range=range_,
+        found = yield from self._reflect(
+            propose(
+                runs,
+                self._models.named(reflect),
+                proposals=self._request.proposals,
+                samples=self._request.samples,
+                range=range_,
+            )
         )
+        self._reflected = None
         self._proposed, self._rejected, self._ended = found.asked, found.rejected, found.ended
         known = {each.digest for each in self._edits}
         for made in found.made:
@@ -409,6 +417,30 @@ class _Work:
             if each.digest not in known:
                 self._edits.append(each)
         yield self.view()
+
+    def _reflect(
+        self, work: Generator[Reflected, None, Proposals]
+    ) -> Generator[SuggestView, None, Proposals]:
+        """The proposals; says how far it is no more often than anyone reads."""
+        shown = time.monotonic()
+        with closing(work):
+            while True:
+                try:
+                    far = next(work)
+                except StopIteration as end:
+                    found: Proposals = end.value
+                    return found
+                if (
+                    self._reflected is None
+                    or far.asked != self._reflected.asked
+                    or (time.monotonic() - shown >= BETWEEN_VIEWS_S)
+                ):
+                    self._reflected, shown = far, time.monotonic()
+                    self._doing = "Replaying as recorded, step"
+                    if far.asked:
+                        of = self._request.proposals
+                        self._doing = f"Reflecting, proposal {far.asked} of {of}, step"
+                    yield self.view()
 
     def _compare(self) -> Iterator[SuggestView]:
         """Every edit on the first half."""
@@ -468,6 +500,7 @@ class _Work:
 
     def view(self) -> SuggestView:
         plan = self._plan
+        now = self._reflected or self._now
         return SuggestView(
             query=self._request.query,
             samples=self._request.samples,
@@ -483,8 +516,8 @@ class _Work:
             left_out=by_reason(plan.left_out),
             not_applicable=by_reason(plan.not_applicable),
             doing=self._doing,
-            done=self._now.done if self._now is not None else 0,
-            total=self._now.total if self._now is not None else 0,
+            done=now.done if now is not None else 0,
+            total=now.total if now is not None else 0,
             spent=Spent.of(self._models),
             ended=self._ended,
         )

@@ -2,7 +2,7 @@
 evidence of the row under the cursor; enter puts it into the replay editor.
 
 Nothing is asked before a person says so, and of a server only under a limit given for that one
-test. Nothing is saved: replaying an edit saves it, as any other.
+test. Nothing is saved before a person names it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from msgspec import structs
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
@@ -18,6 +19,7 @@ from textual.reactive import reactive
 from typing_extensions import override
 
 from arc_tui.experiments.edits import diff_page
+from arc_tui.experiments.models import configured_words
 from arc_tui.experiments.progress import ExperimentState, as_sentence, progress_line
 from arc_tui.experiments.request import CostEstimate
 from arc_tui.experiments.screen import (
@@ -30,7 +32,11 @@ from arc_tui.experiments.screen import (
     samples_key,
     stop_key,
 )
-from arc_tui.features.edit_test.suggest.run import estimate_cost, run_suggestions
+from arc_tui.features.edit_test.suggest.run import (
+    estimate_cost,
+    run_suggestions,
+    save_edit,
+)
 from arc_tui.features.edit_test.suggest.view import (
     EMPTY as NO_VIEW,
 )
@@ -51,7 +57,7 @@ from arc_tui.features.edit_test.text import counted, moment
 from arc_tui.navigation import OpenReplay
 from arc_tui.ui import format
 from arc_tui.ui.bindings import bind, pane_keys
-from arc_tui.ui.dialogs import AskBox
+from arc_tui.ui.dialogs import AskBox, Option
 from arc_tui.ui.document import Block, Document
 from arc_tui.ui.format import cost, fit
 from arc_tui.ui.keys import KeyBar
@@ -118,16 +124,24 @@ class SuggestState(ExperimentState, frozen=True, eq=False, kw_only=True):
 
     @property
     def _estimate_sentence(self) -> str:
-        if self.estimate is None or self.estimate.calls is None or not self.view.edits:
+        proposals = self.request.proposals if self.request.reflect is not None else 0
+        nothing = not self.view.edits and not proposals
+        if self.estimate is None or self.estimate.calls is None or nothing:
             return "No edit to suggest."
         calls = self.estimate.calls
         if not self.estimate.models:
             return "Not testable as recorded: the notices say why."
-        whom = ", ".join(format.one_line(label(name)) for name in self.estimate.models)
+        reflect = self.request.reflect
+        asked = [name for name in self.estimate.models if name != reflect] or self.estimate.models
+        whom = ", ".join(format.one_line(label(name)) for name in asked)
         edits = format.count(len(self.view.edits), "edit")
+        if reflect is not None:
+            by = format.one_line(label(reflect))
+            edits += f" and up to {format.count(proposals, 'proposal')} by {by}"
         stored = f", {format.number(calls.stored)} cached" if calls.stored else ""
-        asked = f"{format.count(calls.calls, 'call')}{stored}"
-        what = f"‹suggest.run› test {edits} with {whom}: {asked}"
+        what = (
+            f"‹suggest.run› test {edits} with {whom}: {format.count(calls.calls, 'call')}{stored}"
+        )
         if not calls.calls:
             return f"{what}."
         limited = f"{cost(calls)}; the run asks for a limit first"
@@ -270,18 +284,27 @@ class SuggestFoot(ExperimentFooter[SuggestState]):
 # --- the screen
 
 
+BY_RULE_ALONE = "by rule alone"
+"""Answers the question for a model that proposes where none is wanted."""
+
+
 class SuggestScreen(ExperimentScreen[SuggestState]):
     """Edits for a run, or for the runs behind a bar."""
 
     CSS_PATH = "screen.tcss"
     HELP = "suggested edits"
     MISS_HINT = "‹suggest.run› run again with a limit"
+    AT_REST = ExperimentScreen.AT_REST | {"reflect"}
 
     BINDINGS = [
         run_key("suggest", "Test every edit on one half of the runs, and the best on the other"),
         stop_key("suggest"),
         samples_key("suggest", "Choose the number of samples of each request"),
         model_key("suggest"),
+        bind("i", "reflect", id="suggest.reflect", label="proposals",
+             tooltip="Have a model propose edits beside those by rule"),
+        bind("o", "save", id="suggest.save", label="save edit",
+             tooltip="Save the edit under the cursor under a name, for replays and tests"),
         *pane_keys("suggest", "Switch between the edits and the diff of one"),
         bind("esc", "back", id="suggest.back", tooltip="Back to where you came from"),
     ]  # fmt: skip
@@ -333,6 +356,36 @@ class SuggestScreen(ExperimentScreen[SuggestState]):
 
     def _show_estimate(self, estimate: SuggestEstimate) -> None:
         self.change(phase="idle", estimate=estimate, view=estimate.shown, trouble=None)
+
+    def action_reflect(self) -> None:
+        """Have a model propose edits too, or none."""
+        choices = [Option(*each) for each in configured_words()]
+        if self.request.reflect is not None:
+            choices.append(Option(BY_RULE_ALONE, "no model proposes edits"))
+        hint = "its name, as openai:gpt-4o or claude-opus-5"
+        box = AskBox("which model proposes edits?", hint=hint, choices=choices)
+        self.app.push_screen(box, self._take_reflect)
+
+    def _take_reflect(self, name: str | None) -> None:
+        if name is not None:
+            self.change_request(reflect=None if name == BY_RULE_ALONE else name)
+
+    def action_save(self) -> None:
+        """Save the edit under the cursor under a name that a person gives."""
+        edit = self.rows.row
+        if edit is None:
+            self.say("No edit to save.")
+            return
+
+        def save(name: str | None) -> None:
+            if name is not None:
+                named = structs.replace(edit, name=name)
+                self.read(lambda store: save_edit(store, named), self._say_saved, group="save")
+
+        self.app.push_screen(AskBox("name of the edit", answer=edit.name), save)
+
+    def _say_saved(self, name: str) -> None:
+        self.say(f"Saved: {format.one_line(name)}. Replays and tests offer it among saved edits.")
 
     def action_samples(self) -> None:
         words = f"now {format.count(self.request.samples, 'sample')} per request"
