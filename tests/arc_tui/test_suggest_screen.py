@@ -157,8 +157,8 @@ async def test_a_model_proposes_edits_under_a_limit_and_how_far_it_is_is_shown(
         while pilot.app.screen is screen:  # the worker waits for the dialog
             await pilot.pause()
         assert f"calls to demo and {MODEL}" in " ".join(text(pilot.app).split())
-        await press(pilot, *"9 calls", "enter")
-        while screen.state.running:
+        await pilot.press(*"99", "space", *"calls", "enter")
+        while at(screen) == "idle" or screen.state.running:
             await pilot.pause()
         assert at(screen) == "done"
         assert screen.state.view.proposed == 2 == api.asked
