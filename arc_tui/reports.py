@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import click
+from click.core import ParameterSource
 from msgspec import structs
 
 from arc_tui.cli import (
@@ -14,6 +16,7 @@ from arc_tui.cli import (
     db_option,
     diagnose_new,
     examples,
+    held_out_option,
     json_option,
     open_judged,
 )
@@ -36,6 +39,7 @@ from arc_tui.features.compare.run import build_compare
 from arc_tui.features.compare.view import CompareRow, CompareView
 from arc_tui.features.free.view import MARKS as FREE_MARKS
 from arc_tui.features.free.view import UNCHECKED, FreeRow, did_words, got_words
+from arc_tui.features.gate.command import gate_limits, limits_of
 from arc_tui.features.report.command import output_option, put_page
 from arc_tui.features.report.run import build_run, build_run_page, run_facts
 from arc_tui.features.report.view import (
@@ -45,6 +49,7 @@ from arc_tui.features.report.view import (
     Part,
     Row,
     RunPart,
+    Table,
     Text,
     texts,
     write_line,
@@ -52,7 +57,9 @@ from arc_tui.features.report.view import (
 from arc_tui.features.trace.pages import why_page
 from arc_tui.ui import format
 from arc_tui.ui.diff import diff_texts
+from arc_tui.views import gate
 from arc_tui.views.columns import run_name
+from arc_tui.views.gate import GateRequest, GateView, build_gate
 from arc_tui.views.trace import TraceView, build_trace
 from replay import bundle, kept
 from replay.errors import ArcError
@@ -70,6 +77,7 @@ LAST = "last"
         "arc report shop-many-wishes-v5-0 -o run.html",
         "arc report --compare shop-many-wishes-v5-0 shop-many-wishes-v4-0",
         "arc report shop-many-wishes-v5-0 --replay last",
+        "arc report --gate --baseline variant=v4 --candidate variant=v5",
     )
 )
 @click.argument("runs", type=RUN_NAME, nargs=-1, metavar="[RUN]...")
@@ -80,6 +88,11 @@ LAST = "last"
     metavar="DIGEST|FILE",
     help="A saved replay: its digest, a unique prefix, last of RUN, or a bundle.",
 )
+@click.option("--gate", "is_gate", is_flag=True, help="A change, as arc gate decides on it.")
+@click.option("--baseline", metavar="QUERY", help="With --gate: the runs to hold against.")
+@click.option("--candidate", metavar="QUERY", help="With --gate: the runs of the change.")
+@gate_limits
+@held_out_option
 @output_option
 @json_option
 @db_option
@@ -87,15 +100,18 @@ def report(
     runs: tuple[str, ...],
     is_pair: bool,
     again: str | None,
+    is_gate: bool,
     output: Path | None,
     as_json: bool,
     db: Path | None,
+    **options: Any,
 ) -> None:
     """Write a run into one HTML file that anybody can open: no server, no request, no install.
 
     `arc import FILE` of the report brings its runs back. Secrets are masked again.
     """
-    _refuse(runs, is_pair=is_pair, again=again)
+    kinds = {"--compare": is_pair, "--replay": again is not None, "--gate": is_gate}
+    _refuse(runs, [name for name, is_wanted in kinds.items() if is_wanted], again, options)
     with ExitStack() as stack:
         if again is not None and Path(again).is_file():
             store = stack.enter_context(open_ledger(":memory:"))
@@ -106,22 +122,36 @@ def report(
                 page = _kept_page(store, runs, again)
             elif is_pair:
                 page = compare_page(store, *runs)
+            elif is_gate:
+                page = gate_page(build_gate(store, _gate_request(options)))
             else:
                 page = build_run_page(store, runs[0], why_page)
         put_page(page, store.redactor, output, as_json=as_json)
 
 
-def _refuse(runs: Sequence[str], *, is_pair: bool, again: str | None) -> None:
+def _refuse(
+    runs: Sequence[str], kinds: Sequence[str], again: str | None, options: dict[str, Any]
+) -> None:
     """Raises UsageError for what does not fit together."""
-    if is_pair and again is not None:
-        raise click.UsageError("--compare or --replay, not both")
-    if is_pair and len(runs) != 2:
+    if len(kinds) > 1:
+        raise click.UsageError(f"{' or '.join(kinds)}: a report is of one kind")
+    kind = kinds[0] if kinds else ""
+    given = click.get_current_context().get_parameter_source
+    own = [name for name in options if given(name) is ParameterSource.COMMANDLINE]
+    if own and kind != "--gate":
+        shown = own[0].replace("_", "-").replace("with-held-out", "include-held-out")
+        raise click.UsageError(f"--{shown} needs --gate")
+    if kind == "--gate" and runs:
+        raise click.UsageError("--gate takes queries, not runs. Try: --baseline Q --candidate Q")
+    if kind == "--gate" and None in (options["baseline"], options["candidate"]):
+        raise click.UsageError("--gate needs --baseline QUERY and --candidate QUERY")
+    if kind == "--compare" and len(runs) != 2:
         raise click.UsageError("--compare takes two runs. Try: arc report --compare A B")
     if again == LAST and len(runs) != 1:
         raise click.UsageError("--replay last needs a run. Try: arc report RUN --replay last")
     if again is not None and again != LAST and runs:
         raise click.UsageError("--replay DIGEST names its run itself: leave RUN out")
-    if not is_pair and again is None and len(runs) != 1:
+    if not kind and len(runs) != 1:
         raise click.UsageError("name one run. Try: arc report last")
 
 
@@ -399,4 +429,50 @@ def _free_row(row: FreeRow) -> Row:
         steps=(row.step,),
         mark="finding" if row.mark in ("diverged", "unclear") else "",
         parts=(Part(title="Replay", texts=texts(row_page(row))),),
+    )
+
+
+# --- a gate
+
+
+def _gate_request(options: dict[str, Any]) -> GateRequest:
+    return GateRequest(
+        baseline=options["baseline"],
+        candidate=options["candidate"],
+        limits=limits_of(options),
+        with_held_out=options["with_held_out"],
+    )
+
+
+def gate_page(view: GateView) -> Page:
+    """What a gate decided and on which tasks. It holds no run."""
+    names = ("baseline", "candidate")
+    heads = [gate.sentence(view), *gate.reasons(view)]
+    rest = [*filter(None, (gate.power_line(view),)), *gate.notices(view)]
+    figures = tuple(gate.facts(view))
+    tasks = tuple(map(gate.cells, view.rows))
+    queries = (view.baseline.query, view.candidate.query)
+    shown = [f"{name}: {query}" for name, query in zip(names, queries, strict=True)]
+    return Page(
+        kind="gate",
+        title=f"Gate: {gate.verdict_of(view)}",
+        outcome="failed" if view.decision.status == "regression" else None,
+        facts=tuple(map(format.one_line, shown)),
+        summary=(
+            write_line("Decision", "title"),
+            *map(write_line, heads),
+            *map(write_line, rest),
+            *(write_line(line, "quiet") for line in gate.basis(view)),
+        ),
+        tables=(
+            Table(title="Figures", columns=("", *names), rows=figures),
+            Table(
+                title="Tasks, the largest drop first",
+                columns=("task", *names, "change"),
+                rows=tasks,
+            ),
+        ),
+        list=None,
+        runs=(),
+        brief="\n".join([*shown, *heads, *rest, "", *map(" · ".join, (*figures, *tasks))]),
     )
