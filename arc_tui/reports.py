@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -20,6 +20,7 @@ from arc_tui.cli import (
     json_option,
     open_judged,
 )
+from arc_tui.config import find_playbook, read_owners
 from arc_tui.experiments.locked_view import (
     MARKS as REPLAY_MARKS,
 )
@@ -40,7 +41,7 @@ from arc_tui.features.compare.view import CompareRow, CompareView
 from arc_tui.features.free.view import MARKS as FREE_MARKS
 from arc_tui.features.free.view import UNCHECKED, FreeRow, did_words, got_words
 from arc_tui.features.gate.command import gate_limits, limits_of
-from arc_tui.features.report.command import output_option, put_page
+from arc_tui.features.report.command import output_option, put_page, put_text
 from arc_tui.features.report.run import build_run, build_run_page, run_facts
 from arc_tui.features.report.view import (
     List,
@@ -69,6 +70,9 @@ from replay.store.handle import Store
 from replay.store.rows import trace_row
 from taxonomy.judgements.schema import open_ledger
 
+if TYPE_CHECKING:
+    from arc_tui.features.report.postmortem import Tried
+
 LAST = "last"
 
 
@@ -78,6 +82,7 @@ LAST = "last"
         "arc report --compare shop-many-wishes-v5-0 shop-many-wishes-v4-0",
         "arc report shop-many-wishes-v5-0 --replay last",
         "arc report --gate --baseline variant=v4 --candidate variant=v5",
+        "arc report --postmortem shop-many-wishes-v5-0",
     )
 )
 @click.argument("runs", type=RUN_NAME, nargs=-1, metavar="[RUN]...")
@@ -93,6 +98,12 @@ LAST = "last"
 @click.option("--candidate", metavar="QUERY", help="With --gate: the runs of the change.")
 @gate_limits
 @held_out_option
+@click.option(
+    "--postmortem",
+    "is_postmortem",
+    is_flag=True,
+    help="The post-mortem of a run as Markdown, for a person to finish; printed without -o.",
+)
 @output_option
 @json_option
 @db_option
@@ -101,6 +112,7 @@ def report(
     is_pair: bool,
     again: str | None,
     is_gate: bool,
+    is_postmortem: bool,
     output: Path | None,
     as_json: bool,
     db: Path | None,
@@ -110,7 +122,12 @@ def report(
 
     `arc import FILE` of the report brings its runs back. Secrets are masked again.
     """
-    kinds = {"--compare": is_pair, "--replay": again is not None, "--gate": is_gate}
+    kinds = {
+        "--compare": is_pair,
+        "--replay": again is not None,
+        "--gate": is_gate,
+        "--postmortem": is_postmortem,
+    }
     _refuse(runs, [name for name, is_wanted in kinds.items() if is_wanted], again, options)
     with ExitStack() as stack:
         if again is not None and Path(again).is_file():
@@ -118,6 +135,9 @@ def report(
             page = _bundle_page(store, Path(again))
         else:
             store = stack.enter_context(open_judged(db))
+            if is_postmortem:
+                put_text(_write_postmortem(store, runs[0]), output, as_json=as_json)
+                return
             if again is not None:
                 page = _kept_page(store, runs, again)
             elif is_pair:
@@ -151,7 +171,7 @@ def _refuse(
         raise click.UsageError("--replay last needs a run. Try: arc report RUN --replay last")
     if again is not None and again != LAST and runs:
         raise click.UsageError("--replay DIGEST names its run itself: leave RUN out")
-    if not kind and len(runs) != 1:
+    if kind in ("", "--postmortem") and len(runs) != 1:
         raise click.UsageError("name one run. Try: arc report last")
 
 
@@ -475,4 +495,69 @@ def gate_page(view: GateView) -> Page:
         list=None,
         runs=(),
         brief="\n".join([*shown, *heads, *rest, "", *map(" · ".join, (*figures, *tasks))]),
+    )
+
+
+# --- a post-mortem
+
+
+def _write_postmortem(store: Store, run: str) -> str:
+    """The post-mortem of a run, with the replays and edit tests of it that are saved."""
+    from arc_tui.features.report.postmortem import markdown
+
+    playbook = find_playbook()
+    return markdown(
+        store,
+        run,
+        tried=tuple(_tried(store, trace_row(store, run).trace)),
+        owners=read_owners(playbook=playbook),
+        playbook=playbook,
+    )
+
+
+def _tried(store: Store, trace: str) -> Iterator[Tried]:
+    """What was tried on a run and is saved, the latest first."""
+    from arc_tui.features.edit_test.plan import saved_edit_tests
+    from arc_tui.features.edit_test.text import headline, notices, sentence
+    from arc_tui.features.report.postmortem import Tried
+
+    found = [_tried_replay(store, each) for each in kept.of_trace(store, trace)]
+    found += [
+        Tried(
+            what="Edit test",
+            digest=each.view.digest or "",
+            ran_ns=each.ran_ns,
+            model=", ".join(each.models),
+            edit=each.view.edit,
+            lines=(headline(each.view), sentence(each.view), *notices(each.view)),
+        )
+        for each in saved_edit_tests(store)
+        if trace in each.traces
+    ]
+    return iter(sorted(found, key=lambda each: -each.ran_ns))
+
+
+def _tried_replay(store: Store, replay: kept.Kept) -> Tried:
+    """A saved replay in sentences; of one that cannot be run again, why."""
+    from arc_tui.features.free.run import show_kept_run
+    from arc_tui.features.replay.run import show_kept
+    from arc_tui.features.report.postmortem import Tried
+
+    lines: tuple[str, ...]
+    try:
+        if replay.kind == "free":
+            free = show_kept_run(store, replay.digest)
+            lines = (free.sentence, UNCHECKED, *free.notices)
+        else:
+            locked = show_kept(store, kept.find(store, replay.digest))
+            lines = (*sentences(locked), *locked.verdict.notices)
+    except ArcError as error:
+        lines = (error.message,)
+    return Tried(
+        what="Free replay" if replay.kind == "free" else "Locked replay",
+        digest=replay.digest,
+        ran_ns=replay.ran_ns,
+        model=replay.model,
+        edit=None if replay.edit is None else edits.find(store, replay.edit).name,
+        lines=lines,
     )

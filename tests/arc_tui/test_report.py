@@ -521,6 +521,21 @@ def test_a_free_replay_shows_where_it_went(replayed: Path, tmp_path: Path) -> No
     assert file.read_bytes() == other.read_bytes()
 
 
+def test_a_post_mortem_tells_what_was_tried(replayed: Path, tmp_path: Path) -> None:
+    arc_says(replayed, "replay", BROKEN, "--free", "--system", str(PROMPT))
+    said = arc_says(replayed, "report", "--postmortem", BROKEN)
+    assert said.startswith("# Post-mortem: `many-wishes / 0`\n")
+    assert said.index("**Free replay**") < said.index("**Locked replay**"), "the latest first"
+    assert "The edit first diverges at step 4: refund_order → get_order" in " ".join(said.split())
+    assert "Outcome not evaluated." in said
+    file = tmp_path / "postmortem.md"
+    assert arc_says(replayed, "report", "--postmortem", BROKEN, "-o", str(file)).startswith("wrote")
+    assert file.read_text() == said
+    assert "may have written in it" in refused(replayed, "--postmortem", BROKEN, "-o", str(file))
+    made = json.loads(arc_says(replayed, "report", "--postmortem", BROKEN, "--json"))
+    assert made == {"markdown": said}
+
+
 # --- bad input
 
 
