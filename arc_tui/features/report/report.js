@@ -307,7 +307,7 @@
 
   /** A sign, and what it means for those who do not see it. */
   const sign = (shown, meant) =>
-    shown ? make("span", { class: "sign" }, shown, make("span", { class: "unseen" }, ` ${meant} `)) : make("span", { class: "sign" });
+    make("span", { class: "sign" }, ...(shown ? [shown, make("span", { class: "unseen" }, ` ${meant} `)] : []));
 
   function cellBoxes(row, at) {
     if (list.kind !== "tree") return row.cells.map((cell) => make("span", {}, cell));
@@ -317,7 +317,7 @@
     return [
       make("span", { class: "number" }, number),
       sign(SIGNS[row.mark], NAMES[row.mark]),
-      make("span", {}, `${indent}${fold}${label}`, row.error ? make("span", {}, " \u2717", make("span", { class: "unseen" }, " error")) : ""),
+      make("span", {}, `${indent}${fold}`, row.error ? sign("\u2717", "error") : "", row.error ? " " : "", label),
     ];
   }
 
