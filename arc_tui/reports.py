@@ -1,68 +1,50 @@
-"""`arc report`: the page of a run, of two side by side, of a replay of one."""
+"""`arc report`: what is asked for, and who makes it; the page of a gate, and post-mortems."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
-from msgspec import structs
+from click.core import ParameterSource
 
 from arc_tui.cli import (
     RUN_NAME,
     db_option,
-    diagnose_new,
     examples,
+    held_out_option,
     json_option,
     open_judged,
 )
+from arc_tui.config import find_playbook, read_owners
 from arc_tui.experiments.locked_view import (
-    MARKS as REPLAY_MARKS,
-)
-from arc_tui.experiments.locked_view import (
-    ReplayView,
-    StepRow,
-    arm_cell,
-    arm_names,
-    difference,
-    mark_words,
     sentences,
-    step_rows,
-    tally,
 )
-from arc_tui.features.compare import view as compared
-from arc_tui.features.compare.run import build_compare
-from arc_tui.features.compare.view import CompareRow, CompareView
-from arc_tui.features.free.view import MARKS as FREE_MARKS
-from arc_tui.features.free.view import UNCHECKED, FreeRow, did_words, got_words
-from arc_tui.features.report.command import output_option, put_page
-from arc_tui.features.report.run import build_run, build_run_page, run_facts
+from arc_tui.features.free.view import UNCHECKED
+from arc_tui.features.gate.command import gate_limits, limits_of
+from arc_tui.features.report.command import output_option, put_page, put_text
+from arc_tui.features.report.run import build_run_page
 from arc_tui.features.report.view import (
-    List,
-    Mark,
     Page,
-    Part,
-    Row,
-    RunPart,
-    Text,
-    texts,
+    Table,
     write_line,
 )
 from arc_tui.features.trace.pages import why_page
+from arc_tui.report_pages import LAST, bundle_page, compare_page, kept_page
 from arc_tui.ui import format
-from arc_tui.ui.diff import diff_texts
-from arc_tui.views.columns import run_name
-from arc_tui.views.trace import TraceView, build_trace
-from replay import bundle, kept
+from arc_tui.views import gate
+from arc_tui.views.gate import GateRequest, GateView, build_gate
+from replay import kept
 from replay.errors import ArcError
-from replay.free.result import FreeCore
 from replay.store import edits
 from replay.store.handle import Store
 from replay.store.rows import trace_row
 from taxonomy.judgements.schema import open_ledger
 
-LAST = "last"
+if TYPE_CHECKING:
+    from arc_tui.features.report.postmortem import Tried
 
 
 @click.command(
@@ -70,6 +52,8 @@ LAST = "last"
         "arc report shop-many-wishes-v5-0 -o run.html",
         "arc report --compare shop-many-wishes-v5-0 shop-many-wishes-v4-0",
         "arc report shop-many-wishes-v5-0 --replay last",
+        "arc report --gate --baseline variant=v4 --candidate variant=v5",
+        "arc report --postmortem shop-many-wishes-v5-0",
     )
 )
 @click.argument("runs", type=RUN_NAME, nargs=-1, metavar="[RUN]...")
@@ -80,6 +64,17 @@ LAST = "last"
     metavar="DIGEST|FILE",
     help="A saved replay: its digest, a unique prefix, last of RUN, or a bundle.",
 )
+@click.option("--gate", "is_gate", is_flag=True, help="A change, as arc gate decides on it.")
+@click.option("--baseline", metavar="QUERY", help="With --gate: the runs to hold against.")
+@click.option("--candidate", metavar="QUERY", help="With --gate: the runs of the change.")
+@gate_limits
+@held_out_option
+@click.option(
+    "--postmortem",
+    "is_postmortem",
+    is_flag=True,
+    help="The post-mortem of a run as Markdown, for a person to finish; printed without -o.",
+)
 @output_option
 @json_option
 @db_option
@@ -87,316 +82,176 @@ def report(
     runs: tuple[str, ...],
     is_pair: bool,
     again: str | None,
+    is_gate: bool,
+    is_postmortem: bool,
     output: Path | None,
     as_json: bool,
     db: Path | None,
+    **options: Any,
 ) -> None:
     """Write a run into one HTML file that anybody can open: no server, no request, no install.
 
     `arc import FILE` of the report brings its runs back. Secrets are masked again.
     """
-    _refuse(runs, is_pair=is_pair, again=again)
+    kinds = {
+        "--compare": is_pair,
+        "--replay": again is not None,
+        "--gate": is_gate,
+        "--postmortem": is_postmortem,
+    }
+    _refuse(runs, [name for name, is_wanted in kinds.items() if is_wanted], again, options)
     with ExitStack() as stack:
         if again is not None and Path(again).is_file():
             store = stack.enter_context(open_ledger(":memory:"))
-            page = _bundle_page(store, Path(again))
+            page = bundle_page(store, Path(again))
         else:
             store = stack.enter_context(open_judged(db))
+            if is_postmortem:
+                put_text(_write_postmortem(store, runs[0]), output, as_json=as_json)
+                return
             if again is not None:
-                page = _kept_page(store, runs, again)
+                page = kept_page(store, runs, again)
             elif is_pair:
                 page = compare_page(store, *runs)
+            elif is_gate:
+                page = gate_page(build_gate(store, _gate_request(options)))
             else:
                 page = build_run_page(store, runs[0], why_page)
         put_page(page, store.redactor, output, as_json=as_json)
 
 
-def _refuse(runs: Sequence[str], *, is_pair: bool, again: str | None) -> None:
+def _refuse(
+    runs: Sequence[str], kinds: Sequence[str], again: str | None, options: dict[str, Any]
+) -> None:
     """Raises UsageError for what does not fit together."""
-    if is_pair and again is not None:
-        raise click.UsageError("--compare or --replay, not both")
-    if is_pair and len(runs) != 2:
+    if len(kinds) > 1:
+        raise click.UsageError(f"{' or '.join(kinds)}: a report is of one kind")
+    kind = kinds[0] if kinds else ""
+    given = click.get_current_context().get_parameter_source
+    own = [name for name in options if given(name) is ParameterSource.COMMANDLINE]
+    if own and kind != "--gate":
+        shown = own[0].replace("_", "-").replace("with-held-out", "include-held-out")
+        raise click.UsageError(f"--{shown} needs --gate")
+    if kind == "--gate" and runs:
+        raise click.UsageError("--gate takes queries, not runs. Try: --baseline Q --candidate Q")
+    if kind == "--gate" and None in (options["baseline"], options["candidate"]):
+        raise click.UsageError("--gate needs --baseline QUERY and --candidate QUERY")
+    if kind == "--compare" and len(runs) != 2:
         raise click.UsageError("--compare takes two runs. Try: arc report --compare A B")
     if again == LAST and len(runs) != 1:
         raise click.UsageError("--replay last needs a run. Try: arc report RUN --replay last")
     if again is not None and again != LAST and runs:
         raise click.UsageError("--replay DIGEST names its run itself: leave RUN out")
-    if not is_pair and again is None and len(runs) != 1:
+    if kind in ("", "--postmortem") and len(runs) != 1:
         raise click.UsageError("name one run. Try: arc report last")
 
 
-# --- two runs
+# --- a gate
 
 
-def compare_page(store: Store, a: str, b: str) -> Page:
-    """Two runs side by side. Raises NotFound, and ArcError where a name means several."""
-    view = build_compare(store, a, b)
-    if view.a.kind != "run" or view.b.kind != "run":
-        raise ArcError("--compare takes runs, not replays", "Try: arc report --replay DIGEST")
-    sides = (build_trace(store, view.a.trace), build_trace(store, view.b.trace))
-    rows = tuple(map(_compare_row, view.rows))
-    place = view.divergence
-    if place is not None:
-        rows = (*rows[:place], structs.replace(rows[place], mark="candidate"), *rows[place + 1 :])
-    runs = tuple(
-        build_run(store, side, why_page, key=key) for side, key in zip(sides, "ab", strict=True)
+def _gate_request(options: dict[str, Any]) -> GateRequest:
+    return GateRequest(
+        baseline=options["baseline"],
+        candidate=options["candidate"],
+        limits=limits_of(options),
+        with_held_out=options["with_held_out"],
     )
+
+
+def gate_page(view: GateView) -> Page:
+    """What a gate decided and on which tasks. It holds no run."""
+    names = ("baseline", "candidate")
+    heads = [gate.sentence(view), *gate.reasons(view)]
+    rest = [*filter(None, (gate.power_line(view),)), *gate.notices(view)]
+    figures = tuple(gate.facts(view))
+    tasks = tuple(map(gate.cells, view.rows))
+    queries = (view.baseline.query, view.candidate.query)
+    shown = [f"{name}: {query}" for name, query in zip(names, queries, strict=True)]
     return Page(
-        kind="comparison",
-        title=_title(*sides),
-        outcome=None,
-        facts=(view.note,),
-        summary=tuple(_compare_summary(view)),
-        tables=(),
-        list=List(
-            kind="compare",
-            title="Steps of A and B",
-            columns=("", "A", "did", "B", "did", "difference"),
-            rows=rows,
-            opens_at=place or 0,
+        kind="gate",
+        title=f"Gate: {gate.verdict_of(view)}",
+        outcome="failed" if view.decision.status == "regression" else None,
+        facts=tuple(map(format.one_line, shown)),
+        summary=(
+            write_line("Decision", "title"),
+            *map(write_line, heads),
+            *map(write_line, rest),
+            *(write_line(line, "quiet") for line in gate.basis(view)),
         ),
-        runs=_with_letters(runs),
-        brief="\n".join(_compare_brief(view)),
+        tables=(
+            Table(title="Figures", columns=("", *names), rows=figures),
+            Table(
+                title="Tasks, the largest drop first",
+                columns=("task", *names, "change"),
+                rows=tasks,
+            ),
+        ),
+        list=None,
+        runs=(),
+        brief="\n".join([*shown, *heads, *rest, "", *map(" · ".join, (*figures, *tasks))]),
     )
 
 
-def _with_letters(runs: Sequence[RunPart]) -> tuple[RunPart, ...]:
-    return tuple(structs.replace(run, name=f"{run.key.upper()} · {run.name}") for run in runs)
+# --- a post-mortem
 
 
-def _name(view: TraceView) -> str:
-    return run_name(view.run, " / ")
+def _write_postmortem(store: Store, run: str) -> str:
+    """The post-mortem of a run, with the replays and edit tests of it that are saved."""
+    from arc_tui.features.report.postmortem import markdown
 
-
-def _title(a: TraceView, b: TraceView) -> str:
-    """Both by their names, and by their ids where that is one name."""
-    names = [_name(a), _name(b)]
-    if names[0] == names[1]:
-        return f"{names[0]}: {a.run.trace[:8]} and {b.run.trace[:8]}"
-    return " and ".join(names)
-
-
-def _compare_row(row: CompareRow) -> Row:
-    mark: Mark = "finding" if row.differs else ""
-    return Row(
-        cells=(
-            compared.MARKS[row.mark],
-            "" if row.a is None else str(row.a),
-            row.action_a,
-            "" if row.b is None else str(row.b),
-            row.action_b,
-            row.what,
-        ),
-        steps=(row.a, row.b),
-        mark=mark,
+    playbook = find_playbook()
+    return markdown(
+        store,
+        run,
+        tried=tuple(_tried(store, trace_row(store, run).trace)),
+        owners=read_owners(playbook=playbook),
+        playbook=playbook,
     )
 
 
-def _compare_summary(view: CompareView) -> Iterator[Text]:
-    yield write_line("Difference", "title")
-    yield write_line(view.sentence)
-    for letter, who in (("A", view.a), ("B", view.b)):
-        yield write_line(
-            f"{who.name} · {who.trace} · {' · '.join(compared.facts(who))}", label=letter
+def _tried(store: Store, trace: str) -> Iterator[Tried]:
+    """What was tried on a run and is saved, the latest first."""
+    from arc_tui.features.edit_test.plan import saved_edit_tests
+    from arc_tui.features.edit_test.text import headline, notices, sentence
+    from arc_tui.features.report.postmortem import Tried
+
+    found = [_tried_replay(store, each) for each in kept.of_trace(store, trace)]
+    found += [
+        Tried(
+            what="Edit test",
+            digest=each.view.digest or "",
+            ran_ns=each.ran_ns,
+            model=", ".join(each.models),
+            edit=each.view.edit,
+            lines=(headline(each.view), sentence(each.view), *notices(each.view)),
         )
-    for fact in compared.known_facts(view):
-        yield write_line(fact)
-    for figure in compared.figures(view):
-        yield write_line(figure, "quiet")
-    line = compared.prompts_line(view.prompts)
-    if line:
-        before, after = (each.system or "" for each in (view.prompts.a, view.prompts.b))
-        changed = diff_texts(format.plain(before), format.plain(after))
-        styles = {"new": "good", "gone": "error"}
-        inside = tuple(Text(text=each.text, style=styles.get(each.kind, "")) for each in changed)
-        yield structs.replace(write_line(line), inside=inside)
-    for lack in (*view.lacks, *compared.unknown_prompts(view.prompts)):
-        yield write_line(lack, "quiet")
-
-
-def _compare_brief(view: CompareView) -> Iterator[str]:
-    yield view.sentence
-    for letter, who in (("A", view.a), ("B", view.b)):
-        yield f"{letter}: {who.name} · {who.trace} · {' · '.join(compared.facts(who))}"
-    yield from compared.figures(view)
-    yield compared.prompts_line(view.prompts)
-    yield from (
-        f"{compared.MARKS[row.mark]} {compared.place(row)}: {compared.both(row)}"
-        for row in view.rows
-        if row.differs
-    )
-
-
-# --- a replay
-
-
-def _kept_page(store: Store, runs: Sequence[str], again: str) -> Page:
-    """A saved replay, by its digest, or the latest of a run."""
-    if again != LAST:
-        found = kept.begun(store, again)
-    else:
-        listed = kept.of_trace(store, trace_row(store, runs[0]).trace)
-        if not listed:
-            raise ArcError(f"no saved replay of {runs[0]}", f"Try: arc replay {runs[0]}")
-        found = listed[0]
-    if found.kind == "free":
-        return free_page(store, found.digest)
-    return _locked_page(store, [found.digest])
-
-
-def _bundle_page(store: Store, file: Path) -> Page:
-    """The replay of a bundle, which is all that stands in the database."""
-    held = bundle.read(file)
-    trace, _ = bundle.restore(store, held)
-    diagnose_new(store)
-    for stub in held.added.stubs if held.added is not None else ():
-        kept.put(store, trace.id, stub, source="file")
-    for arm in held.arms:
-        edits.save(store, arm.edit)
-    results = [kept.keep(store, each) for each in held.results]
-    if isinstance(held.result, FreeCore):
-        return free_page(store, results[0])
-    return _locked_page(store, results)
-
-
-def _locked_page(store: Store, digests: Sequence[str]) -> Page:
-    """A locked replay, each of its arms kept under a digest."""
-    from arc_tui.features.replay.run import show_kept  # with all that replays
-
-    first, *others = (show_kept(store, kept.find(store, digest)) for digest in digests)
-    return locked_page(store, structs.replace(first, others=tuple(others)))
-
-
-def locked_page(store: Store, view: ReplayView) -> Page:
-    """Every step in each arm, below what the replay came to."""
-    from arc_tui.features.replay.text import footer
-
-    trace = build_trace(store, view.trace)
-    names = arm_names(view)
-    rows = tuple(_replay_row(row, view, names) for row in step_rows(view))
-    telling = (at for at, row in enumerate(rows) if row.mark)
-    found = [*sentences(view), *dict.fromkeys(n for arm in view.arms for n in arm.verdict.notices)]
-    diffs = [
-        Text(
-            text=f"edit {name} · {format.count(len(arm.diff), 'line')} of diff",
-            inside=tuple(_diff_line(line) for line in arm.diff),
-        )
-        for name, arm in zip(names, view.arms, strict=True)
-        if arm.diff
+        for each in saved_edit_tests(store)
+        if trace in each.traces
     ]
-    rest = [write_line(line, "quiet") for line in footer(view)]
-    edited = ("edited",) if not view.others else names
-    return Page(
-        kind="replay",
-        title=f"Replay of {_name(trace)}",
-        outcome=None,
-        facts=tuple(_replayed_facts(trace)),
-        summary=(write_line("Locked replay", "title"), *map(write_line, found), *diffs, *rest),
-        tables=(),
-        list=List(
-            kind="replay",
-            title="Steps",
-            columns=("step", "recorded", "control", " | ".join(edited), "effect"),
-            rows=rows,
-            opens_at=next(telling, 0),
-        ),
-        runs=(build_run(store, trace, why_page, key=""),),
-        brief="\n".join([*found, *footer(view), "", *(_line(row) for row in rows)]),
-    )
+    return iter(sorted(found, key=lambda each: -each.ran_ns))
 
 
-def _replayed_facts(trace: TraceView) -> Iterator[str]:
-    """Those of the recording: how a replay would have ended nobody evaluated."""
-    first, *others = run_facts(trace.run)
-    yield f"recorded run {first}"
-    yield from others
+def _tried_replay(store: Store, replay: kept.Kept) -> Tried:
+    """A saved replay in sentences; of one that cannot be run again, why."""
+    from arc_tui.features.free.run import show_kept_run
+    from arc_tui.features.replay.run import show_kept
+    from arc_tui.features.report.postmortem import Tried
 
-
-def _line(row: Row) -> str:
-    return " · ".join(filter(None, row.cells))
-
-
-def _diff_line(line: str) -> Text:
-    style = {"+": "good", "-": "error"}.get(line[:1], "")
-    return Text(text=format.plain(line), style=style)
-
-
-def _replay_row(row: StepRow, view: ReplayView, names: Sequence[str]) -> Row:
-    from arc_tui.features.replay.pages import arms_page, step_page
-
-    first = row.first
-    if len(row.arms) == 1:
-        edited = first.edited_refused or arm_cell(first.edited)
-        effect = mark_words(first)
-        document = step_page(first, view.verdict)
-    else:
-        each = (f"{difference(arm)} {tally(arm.edited)}".rstrip() for arm in row.arms)
-        edited, effect = " | ".join(each), " | ".join(map(mark_words, row.arms))
-        arms = zip(names, row.arms, (arm.verdict for arm in view.arms), strict=True)
-        document = arms_page(list(arms))
-    changed = any(arm.mark in REPLAY_MARKS and arm.mark != "same" for arm in row.arms)
-    mark: Mark = "candidate" if first.at_break else "finding" if changed else ""
-    recorded = format.one_line(first.recorded) or format.UNKNOWN
-    control = format.one_line(first.refused or "") or arm_cell(first.control)
-    return Row(
-        cells=(f"{first.step}", recorded, control, format.one_line(edited), effect),
-        steps=(first.step,),
-        mark=mark,
-        parts=(Part(title="Replay", texts=texts(document)),),
-    )
-
-
-# --- a free replay
-
-
-def free_page(store: Store, digest: str) -> Page:
-    """A free replay: the agent goes on by itself."""
-    from arc_tui.features.free.run import show_kept_run  # with all that replays
-
-    view = show_kept_run(store, digest)
-    trace = build_trace(store, view.trace)
-    rows = tuple(_free_row(row) for row in view.rows)
-    server = f" at {view.server}" if view.server else ""
-    edit = f" · edit {format.one_line(view.edit)}" if view.edit else ""
-    lines = [
-        view.sentence,
-        UNCHECKED,
-        *view.notices,
-        f"model {view.model}{server}{edit}",
-        f"digest {digest}",
-    ]
-    return Page(
-        kind="replay",
-        title=f"Free replay of {_name(trace)}",
-        outcome=None,
-        facts=tuple(_replayed_facts(trace)),
-        summary=(write_line("Free replay", "title"), *map(write_line, lines)),
-        tables=(),
-        list=List(
-            kind="replay",
-            title="Responses",
-            columns=("step", "action", "tool result", "recorded action", "mark"),
-            rows=rows,
-            opens_at=next((at for at, row in enumerate(rows) if row.mark), 0),
-        ),
-        runs=(build_run(store, trace, why_page, key=""),),
-        brief="\n".join([*lines, "", *map(_line, rows)]),
-    )
-
-
-def _free_row(row: FreeRow) -> Row:
-    from arc_tui.features.free.widgets import row_page  # stands beside what draws it
-
-    results = "; ".join(f"{each.phrase} {got_words(each)}" for each in row.got)
-    return Row(
-        cells=(
-            format.UNKNOWN if row.step is None else str(row.step),
-            did_words(row),
-            format.one_line(results),
-            "" if row.mark == "same" else format.one_line(row.recorded),
-            FREE_MARKS[row.mark],
-        ),
-        steps=(row.step,),
-        mark="finding" if row.mark in ("diverged", "unclear") else "",
-        parts=(Part(title="Replay", texts=texts(row_page(row))),),
+    lines: tuple[str, ...]
+    try:
+        if replay.kind == "free":
+            free = show_kept_run(store, replay.digest)
+            lines = (free.sentence, UNCHECKED, *free.notices)
+        else:
+            locked = show_kept(store, kept.find(store, replay.digest))
+            lines = (*sentences(locked), *locked.verdict.notices)
+    except ArcError as error:
+        lines = (error.message,)
+    return Tried(
+        what="Free replay" if replay.kind == "free" else "Locked replay",
+        digest=replay.digest,
+        ran_ns=replay.ran_ns,
+        model=replay.model,
+        edit=None if replay.edit is None else edits.find(store, replay.edit).name,
+        lines=lines,
     )

@@ -16,7 +16,7 @@ import pytest
 
 from arc_tui.commands import cli
 from tests.bench.fit_results import shipped_fit
-from tests.docs import DOCS, README, ROOT, blocks, console, pages, site, tables
+from tests.docs import DOCS, README, ROOT, blocks, console, example, pages, site, tables
 from tests.shared import MUST_BE_THERE
 from tests.spoken import every_command
 from tests.test_sentences import GIVEN_UP
@@ -51,6 +51,12 @@ def test_the_commands_print_what_is_written(page: Path) -> None:
     text = page.read_text()
     assert all(path.exists() for path in console.files(text).values()) or not MUST_BE_THERE
     assert console.played(text) == text, f"run `python -m tests.docs {name(page)}`"
+
+
+@pytest.mark.process
+def test_the_kept_report_is_what_the_command_writes() -> None:
+    kept, made = example.FILE.read_bytes(), example.make()
+    assert example.digest(kept) == example.digest(made), "run `python -m tests.docs`"
 
 
 def test_each_generated_block_stands_on_one_page() -> None:

@@ -56,6 +56,10 @@ def run_of(steps: int, *, words: str = "", result: str = "", name: str = "long")
     spans: list[AnySpan] = [AgentSpan(id="root", name=f"shop {words}")]
     for at in range(steps):
         given = {"order": at, "note": words or f"place {at} of the shelf"}
+        if words:  # names that JavaScript and Python do not sort alike by themselves
+            given |= {
+                name: f"{name} {at} {'.' * 90}" for name in ("10", "9", "\uffee", "\U0001d4b3")
+            }
         call: dict[str, object] = {
             "type": "tool_use",
             "id": f"c{at}",

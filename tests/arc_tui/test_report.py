@@ -30,6 +30,7 @@ from tests.browser import Page, chromium, needs_chromium
 
 BROKEN = "shop-many-wishes-v5-0"
 FIXED = "shop-many-wishes-v4-0"
+TASKS = ("many-wishes", "stock", "refund")
 PROMPT = fixtures() / "demo" / "prompts" / "v4.md"
 
 
@@ -210,6 +211,50 @@ async def test_without_javascript_it_holds_the_brief(bundled: Path, tmp_path: Pa
         told = await page.say("DOM.getOuterHTML", nodeId=found["nodeId"])
         assert "amount 7500 not found in context" in told["outerHTML"]
         nothing_was_asked(page, file)
+
+
+@needs_chromium
+@pytest.mark.process
+async def test_long_texts_stand_where_they_were_said(tmp_path: Path) -> None:
+    words = f"tabs\tand\r\nbreaks {'and more words ' * 9}"
+    database = stored(tmp_path, run_of(4, words=words))
+    file = written(database, tmp_path, "long")
+    async with chromium() as browser:
+        page = await browser.page("about:blank")
+        for step in range(4):
+            await opened(page, file, f"#step-{step}")
+            told = await page.value("document.querySelector('.response').innerText")
+            assert f"I look at place {step}. tabs    and\nbreaks and more words" in told
+            for name in ("10", "9", "\uffee", "\U0001d4b3"):
+                assert f'"{name}": "{name} {step} ....' in told
+            result = await page.value("document.querySelector('.results').innerText")
+            assert f'"shelf": "row {step * 7919}"' in result
+        nothing_was_asked(page, file)
+
+
+@needs_chromium
+@pytest.mark.process
+async def test_a_gate_shows_its_tasks(tmp_path: Path, axe: str) -> None:
+    database, file = tmp_path / "gate.db", tmp_path / "gate.html"
+    put_bundled(database, *(f"shop-{task}-{v}-0" for v in ("v4", "v5") for task in TASKS))
+    words = ("--baseline", "variant=v4", "--candidate", "variant=v5")
+    said = arc_says(database, "gate", *words, code=0).splitlines()
+    arc_says(database, "report", "--gate", *words, "-o", str(file))
+    async with chromium() as browser:
+        page = await browser.page("about:blank")
+        await page.say("Page.navigate", url=f"{file.as_uri()}#step-1")
+        async with asyncio.timeout(60):
+            while await page.value("document.documentElement.dataset.ready") != "yes":
+                await asyncio.sleep(0.02)
+        told = await page.value("document.body.innerText")
+        assert said[0] in told
+        assert all(task in told for task in TASKS)
+        await page.press("j", "?", "n")
+        await page.value(axe)
+        assert await violations(page) == []
+        nothing_was_asked(page, file)
+    database, report = brought_back(file, tmp_path)
+    assert "holds no run" in str(report.error)
 
 
 @needs_chromium
@@ -476,6 +521,21 @@ def test_a_free_replay_shows_where_it_went(replayed: Path, tmp_path: Path) -> No
     assert file.read_bytes() == other.read_bytes()
 
 
+def test_a_post_mortem_tells_what_was_tried(replayed: Path, tmp_path: Path) -> None:
+    arc_says(replayed, "replay", BROKEN, "--free", "--system", str(PROMPT))
+    said = arc_says(replayed, "report", "--postmortem", BROKEN)
+    assert said.startswith("# Post-mortem: `many-wishes / 0`\n")
+    assert said.index("**Free replay**") < said.index("**Locked replay**"), "the latest first"
+    assert "The edit first diverges at step 4: refund_order → get_order" in " ".join(said.split())
+    assert "Outcome not evaluated." in said
+    file = tmp_path / "postmortem.md"
+    assert arc_says(replayed, "report", "--postmortem", BROKEN, "-o", str(file)).startswith("wrote")
+    assert file.read_text() == said
+    assert "may have written in it" in refused(replayed, "--postmortem", BROKEN, "-o", str(file))
+    made = json.loads(arc_says(replayed, "report", "--postmortem", BROKEN, "--json"))
+    assert made == {"markdown": said}
+
+
 # --- bad input
 
 
@@ -499,7 +559,13 @@ def test_bad_input_is_one_sentence(bundled: Path, tmp_path: Path) -> None:
     assert "no saved replay" in refused(bundled, "--replay", "sha256:00")
     assert "not a complete zip file" in refused(bundled, "--replay", str(other))
     assert "takes two runs" in refused(bundled, "--compare", BROKEN)
-    assert "not both" in refused(bundled, "--compare", BROKEN, FIXED, "--replay", "last")
+    assert "--min-drop needs --gate" in refused(bundled, BROKEN, "--min-drop", ".1")
+    assert "takes queries" in refused(bundled, BROKEN, "--gate")
+    assert "needs --baseline" in refused(bundled, "--gate", "--baseline", "variant=v4")
+    assert "no run matches" in refused(
+        bundled, "--gate", "--baseline", "variant=v1", "--candidate", "variant=v5"
+    )
+    assert "of one kind" in refused(bundled, "--compare", BROKEN, FIXED, "--replay", "last")
     assert "exists, and is no report" in refused(bundled, BROKEN, "-o", str(other))
     assert other.read_text() == "<!doctype html> mine"
     gone = tmp_path / "gone" / "run.html"

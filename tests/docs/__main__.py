@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from tests.docs import ROOT, pages, rendered
+from tests.docs import ROOT, example, pages, rendered
 from tests.docs.site import build
 
 
@@ -22,6 +22,8 @@ def main() -> None:
         if (now := rendered(text)) != text:
             page.write_text(now)
             print(page.relative_to(ROOT))
+    if not given.pages and example.write():
+        print(example.FILE.relative_to(ROOT))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 
 `trace` and `compare` show real runs, the airline runs beside the checkout, so `../shared` must be
 there; the others are of the bundled runs. Fonts are left to whoever looks: nothing is fetched.
-`served` needs Chromium and is a PNG.
+`served` and `report` need Chromium and are PNGs.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ DRAWN: dict[str, tuple[Path, Callable[[Path], Coroutine[Any, Any, str | bytes]]]
     "failures": (BUNDLED, stills.failures),
     "session": (BUNDLED, session.recorded),
     "served": (BUNDLED, browser.served),
+    "report": (BUNDLED, browser.reported),
 }
 
 

@@ -1,4 +1,6 @@
-"""The app as a browser shows it: `arc serve` and a real Chromium, so this one is a PNG."""
+"""What a browser shows, a real Chromium: the app by `arc serve`, and the report that is kept. So
+these are PNGs.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,9 @@ import asyncio
 from pathlib import Path
 
 from arc_tui.serve.server import serve
+from tests.arc_tui.report_case import opened
 from tests.browser import chromium
+from tests.docs import example
 
 
 async def served(database: Path) -> bytes:
@@ -24,3 +28,16 @@ async def served(database: Path) -> bytes:
     stop.set()
     await server
     return picture
+
+
+async def reported(_: Path) -> bytes:
+    """The report that is kept as an example."""
+    async with chromium() as browser:
+        page = await browser.page("about:blank")
+        await page.say(
+            "Emulation.setDeviceMetricsOverride",
+            width=1240, height=880, deviceScaleFactor=1, mobile=False,
+        )  # fmt: skip
+        await opened(page, example.FILE)
+        await page.settle()
+        return await page.picture()

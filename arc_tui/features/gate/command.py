@@ -60,7 +60,7 @@ class _Power(click.ParamType[float]):
         return _INSIDE.convert(value, param, ctx)
 
 
-gate_options = with_options(
+gate_limits = with_options(
     click.option(
         "--min-drop",
         type=_SHARE,
@@ -91,6 +91,11 @@ gate_options = with_options(
         metavar="SHARE",
         help="Block where cost per resolved task rises by more, .2 for a fifth.",
     ),
+)
+"""What blocks."""
+
+gate_options = with_options(
+    gate_limits,
     click.option(
         "--junit",
         "junit_file",

@@ -55,10 +55,7 @@ def put_page(page: Page, redactor: Redactor, output: Path | None, *, as_json: bo
     path = output or Path(f"report-{_file_name(page)}.html")
     _refuse_others(path)
     data = render(page, redactor)
-    try:
-        files.put(BytesIO(data), path)
-    except OSError as error:
-        raise ArcError(f"{path}: cannot be written: {error.strerror}", "Try: -o FILE") from error
+    _put(data, path)
     held = tuple(run.held for run in page.runs)
     made = Reported(path=str(path), bytes=len(data), kind=page.kind, runs=held)
     if as_json:
@@ -66,6 +63,27 @@ def put_page(page: Page, redactor: Redactor, output: Path | None, *, as_json: bo
         return
     for line in _lines(made):
         click.echo(format.one_line(line))
+
+
+def put_text(text: str, output: Path | None, *, as_json: bool) -> None:
+    """Print Markdown, or write it to a file that is not there yet: people go on writing in it.
+    Raises ArcError where one is there, or it cannot be written."""
+    if output is None or str(output) == STDOUT:
+        print_json({"markdown": text}) if as_json else click.echo(text, nl=False)
+        return
+    if output.exists() or output.is_symlink():
+        raise ArcError(f"{output}: exists, and somebody may have written in it", "Try: -o FILE")
+    data = text.encode()
+    _put(data, output)
+    made = Reported(path=str(output), bytes=len(data), kind="postmortem", runs=())
+    print_json(made) if as_json else click.echo(format.one_line(f"wrote {output}"))
+
+
+def _put(data: bytes, path: Path) -> None:
+    try:
+        files.put(BytesIO(data), path)
+    except OSError as error:
+        raise ArcError(f"{path}: cannot be written: {error.strerror}", "Try: -o FILE") from error
 
 
 def _file_name(page: Page) -> str:

@@ -54,10 +54,12 @@ def render(page: Page, redactor: Redactor) -> bytes:
         brief=html.escape(format.plain(mask.text(page.brief))),
     )
     parts = [head.encode(), _data("arc-page", mask.value(_index(page)))]
+    recorded = _recorded_texts(b"".join(run.lines for run in page.runs))
     for place, run in enumerate(page.runs):
         for at in range(0, len(run.pages), STEPS_TOGETHER):
             some = mask.value(msgspec.to_builtins(run.pages[at : at + STEPS_TOGETHER]))
-            packed = base64.b64encode(gzip.compress(msgspec.json.encode(some), mtime=0))
+            shared = msgspec.json.encode(_share_texts(some, recorded))
+            packed = base64.b64encode(gzip.compress(shared, mtime=0))
             name = f"arc-steps-{place}-{at // STEPS_TOGETHER}"
             tag = f'<script type="application/gzip" id="{name}">'
             parts.append(tag.encode() + packed + b"</script>\n")
@@ -76,6 +78,59 @@ def _index(page: Page) -> Any:
         del packed["lines"], packed["pages"]
         packed["steps"] = len(run.pages)
     return {**made, "together": STEPS_TOGETHER}
+
+
+LEAST_SHARED = 80
+"""Characters of a text that stands once in the file, however often it is shown."""
+
+MOST_RECORDED_BYTES = 16 << 20
+"""Of a larger recording no text is taken for the documents: to show one step all of it would have
+to be unpacked."""
+
+
+def _recorded_texts(lines: bytes) -> dict[str, int]:
+    """The texts of the recordings as they are shown, by their place among all texts there: line by
+    line, members in the order of their names."""
+    found: dict[str, int] = {}
+    if len(lines) > MOST_RECORDED_BYTES:
+        return found
+    place = 0
+    for line in lines.splitlines():
+        stack = [msgspec.json.decode(line)]
+        while stack:
+            value = stack.pop()
+            if isinstance(value, str):
+                if len(value) >= LEAST_SHARED:
+                    found.setdefault(value.replace("\r\n", "\n").replace("\t", "    "), place)
+                place += 1
+            elif isinstance(value, dict):
+                stack += [value[name] for name in sorted(value, key=_utf16, reverse=True)]
+            elif isinstance(value, list):
+                stack += reversed(value)
+    return found
+
+
+def _utf16(name: str) -> bytes:
+    """What JavaScript sorts by."""
+    return name.encode("utf-16-be", "surrogatepass")
+
+
+def _share_texts(pages: Any, recorded: dict[str, int]) -> Any:
+    """Documents with a number in place of each long text: its place among the `texts` that stand
+    beside them, or, below zero, among those of the recordings."""
+    places: dict[str, int] = {}
+    stack = [pages]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, dict):
+            text = value.get("text")
+            if isinstance(text, str) and len(text) >= LEAST_SHARED:
+                at = recorded.get(text)
+                value["text"] = places.setdefault(text, len(places)) if at is None else -1 - at
+            stack += value.values()
+        elif isinstance(value, (list, tuple)):
+            stack += value
+    return {"texts": list(places), "pages": pages}
 
 
 def _data(name: str, value: Any) -> bytes:

@@ -31,8 +31,45 @@
 
   function chunk(run, at) {
     const id = `arc-steps-${run}-${at}`;
-    if (!unpacked.has(id)) unpacked.set(id, unpack(byId(id).textContent));
+    if (!unpacked.has(id)) unpacked.set(id, readChunk(id));
     return unpacked.get(id);
+  }
+
+  /** Documents, with the texts put in for which a number stands in the file. */
+  async function readChunk(id) {
+    const { texts, pages } = JSON.parse(await unpack(byId(id).textContent));
+    const waiting = pages.flatMap((parts) => parts.flatMap((part) => part.texts));
+    for (const text of waiting) { // which grows meanwhile
+      if (typeof text.text === "number")
+        text.text = text.text < 0 ? (await recorded())[-1 - text.text] : texts[text.text];
+      for (const each of text.inside ?? []) waiting.push(each);
+    }
+    return pages;
+  }
+
+  let recordedTexts;
+
+  function recorded() {
+    recordedTexts ??= readRecorded();
+    return recordedTexts;
+  }
+
+  /** All texts of the recordings in their order: line by line, members in the order of names. */
+  async function readRecorded() {
+    const found = [];
+    for (const line of (await unpack(byId("arc-trace").textContent)).split("\n")) {
+      const stack = line ? [JSON.parse(line)] : [];
+      while (stack.length) {
+        const value = stack.pop();
+        if (typeof value === "string")
+          found.push(value.replaceAll("\r\n", "\n").replaceAll("\t", "    "));
+        else if (Array.isArray(value))
+          for (let at = value.length - 1; at >= 0; at -= 1) stack.push(value[at]);
+        else if (value !== null && typeof value === "object")
+          for (const name of Object.keys(value).sort().reverse()) stack.push(value[name]);
+      }
+    }
+    return found;
   }
 
   async function unpack(packed) {
@@ -40,7 +77,7 @@
       throw new Error("this browser has no DecompressionStream (Chrome 80, Firefox 113, Safari 16.4)");
     const bytes = Uint8Array.from(atob(packed), (sign) => sign.charCodeAt(0));
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-    return JSON.parse(await new Response(stream).text());
+    return new Response(stream).text();
   }
 
   async function documentOf(run, step) {
@@ -270,7 +307,7 @@
 
   /** A sign, and what it means for those who do not see it. */
   const sign = (shown, meant) =>
-    shown ? make("span", { class: "sign" }, shown, make("span", { class: "unseen" }, ` ${meant} `)) : make("span", { class: "sign" });
+    make("span", { class: "sign" }, ...(shown ? [shown, make("span", { class: "unseen" }, ` ${meant} `)] : []));
 
   function cellBoxes(row, at) {
     if (list.kind !== "tree") return row.cells.map((cell) => make("span", {}, cell));
@@ -280,7 +317,7 @@
     return [
       make("span", { class: "number" }, number),
       sign(SIGNS[row.mark], NAMES[row.mark]),
-      make("span", {}, `${indent}${fold}${label}`, row.error ? make("span", {}, " \u2717", make("span", { class: "unseen" }, " error")) : ""),
+      make("span", {}, `${indent}${fold}`, row.error ? sign("\u2717", "error") : "", row.error ? " " : "", label),
     ];
   }
 
@@ -607,7 +644,7 @@
   if (list) drawList();
   main.append(printed);
   document.addEventListener("keydown", onKey);
-  window.addEventListener("hashchange", goToHash);
+  window.addEventListener("hashchange", () => list && goToHash());
   window.addEventListener("resize", () => list && drawRows());
   if (list && rows.length && !goToHash()) choose(list.opens_at, { write: false });
   document.documentElement.dataset.ready = "yes";
