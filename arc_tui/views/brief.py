@@ -175,6 +175,9 @@ def _phrase(text: str | None) -> str:
 
 # --- for an issue or a pull request
 
+HEAD = "####"
+"""Before the title of a section."""
+
 QUOTES = 6
 """Quotes of one finding that are shown; the rest is counted."""
 
@@ -188,8 +191,8 @@ def brief_markdown(store: Store, name: str) -> str:
     mask = store.redactor.text
     parts = (
         *_markdown_head(view.run, mask),
-        *_markdown_known(view, mask),
-        *_markdown_break(view, mask),
+        *known_markdown(view, mask),
+        *break_markdown(view, mask),
         *_markdown_tags(view.tags, mask),
         *_markdown_rest(view),
     )
@@ -231,17 +234,18 @@ def _short(text: str) -> str:
     return format.cut(format.one_line(text), markdown.WIDTH)
 
 
-def _markdown_known(view: TraceView, mask: Mask) -> Iterator[str]:
+def known_markdown(view: TraceView, mask: Mask, head: str = HEAD) -> Iterator[str]:
+    """What is known before any rule speaks."""
     if view.known:
-        yield "#### Known for certain"
+        yield f"{head} Known for certain"
     for each in view.known:
         place = "" if each.step is None else f", step {each.step}"
         yield markdown.value(f"**{each.kind}**{place}", mask(each.text))
 
 
-def _markdown_break(view: TraceView, mask: Mask) -> Iterator[str]:
+def break_markdown(view: TraceView, mask: Mask, head: str = HEAD) -> Iterator[str]:
     """Where it may have broken: the candidates with their evidence, then findings elsewhere."""
-    yield "#### Where it broke"
+    yield f"{head} Where it broke"
     said = view.diagnosis
     candidates = said.candidates if said else ()
     findings = by_strength(said.findings if said else ())
@@ -287,7 +291,7 @@ def _markdown_finding(finding: Finding, mask: Mask, place: str = "") -> str:
 
 def _markdown_tags(tags: Sequence[TagRow], mask: Mask) -> Iterator[str]:
     if tags:
-        yield "#### Tags"
+        yield f"{HEAD} Tags"
     for tag in tags:
         named = markdown.code(mask(class_label(tag.failure, tag.sub)))
         whose = "" if tag.attribution is None else f", attribution {tag.attribution.value}"
