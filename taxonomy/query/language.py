@@ -183,7 +183,7 @@ def _quoted(query: str, at: int) -> tuple[str, int]:
     return _ESCAPED.sub(r"\1", found[1]), found.end()
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """A value of the query language that means itself."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

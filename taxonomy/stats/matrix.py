@@ -20,7 +20,7 @@ from replay.store.handle import Store
 from taxonomy.metrics import cost, reliability
 from taxonomy.metrics.cost import Money
 from taxonomy.query.filter import ALL, Filter
-from taxonomy.query.language import quoted
+from taxonomy.query.language import quote
 from taxonomy.stats.runs import natural
 
 Order: TypeAlias = Literal["changed", "task", "passed"]
@@ -111,8 +111,8 @@ class Matrix(Struct, frozen=True, kw_only=True):
         }
         return " ".join(
             (
-                f"task={quoted(task)}",
-                f"variant={quoted(column.variant or '')}",
+                f"task={quote(task)}",
+                f"variant={quote(column.variant or '')}",
                 *_with(own or {""}),
                 *(f"not ({' '.join(_with(each))})" for each in sorted(map(sorted, beside)) if each),
             )
@@ -120,7 +120,7 @@ class Matrix(Struct, frozen=True, kw_only=True):
 
 
 def _with(models: Iterable[str]) -> Iterator[str]:
-    return (f"model={quoted(model)}" for model in sorted(models))
+    return (f"model={quote(model)}" for model in sorted(models))
 
 
 EMPTY = Matrix(k=1, columns=(), rows=(), taskless=0)
@@ -177,7 +177,7 @@ def matrix(store: Store, chosen: Filter = ALL, *, k: int | None = None) -> Matri
             _column(name, also[name], [row.cells[at] for row in rows], asked)
             for at, name in enumerate(names)
         ),
-        rows=ordered(rows, "changed"),
+        rows=sort_rows(rows, "changed"),
         taskless=taskless,
     )
 
@@ -188,7 +188,7 @@ def largest_k(cells: Iterable[Trials]) -> int:
     return counts[(len(counts) - 1) // 2] if counts else 1
 
 
-def ordered(rows: Iterable[Row], by: Order, *, reverse: bool = False) -> tuple[Row, ...]:
+def sort_rows(rows: Iterable[Row], by: Order, *, reverse: bool = False) -> tuple[Row, ...]:
     """Rows in an order, or the other way round; what is unknown is last in both."""
     named = sorted(rows, key=lambda row: natural(row.task), reverse=reverse and by == "task")
     if by == "task":

@@ -17,7 +17,7 @@ from replay.trace import Batch, Header, ModelCall, Outcome
 from taxonomy.metrics.cost import Money
 from taxonomy.query.filter import of_traces
 from taxonomy.query.listing import RunRow, run_rows
-from taxonomy.stats.matrix import Column, Matrix, Trials, largest_k, matrix, ordered, split_models
+from taxonomy.stats.matrix import Column, Matrix, Trials, largest_k, matrix, sort_rows, split_models
 from tests.build import step, trace
 from tests.shared import Imported, needs_shared, runs_below
 from tests.taxonomy.pareto_case import empty
@@ -137,11 +137,11 @@ def test_what_changed_most_comes_first_and_what_one_column_knows_last() -> None:
             "blip v1 passed", "blip v2 failed",
         )  # fmt: skip
     assert [row.task for row in found.rows] == ["lost", "blip", "half", "same", "once"]
-    by_share = [row.task for row in ordered(found.rows, "passed")]
+    by_share = [row.task for row in sort_rows(found.rows, "passed")]
     assert by_share == ["once", "lost", "blip", "half", "same"]
-    back = [row.task for row in ordered(found.rows, "changed", reverse=True)]
+    back = [row.task for row in sort_rows(found.rows, "changed", reverse=True)]
     assert back == ["same", "half", "lost", "blip", "once"]
-    assert next(row.task for row in ordered(found.rows, "task", reverse=True)) == "same"
+    assert next(row.task for row in sort_rows(found.rows, "task", reverse=True)) == "same"
 
 
 def test_a_model_asked_for_chores_is_no_other_column() -> None:

@@ -72,11 +72,11 @@ def markdown(
     mask = store.redactor.text
     said = tag_rows(store, "run = ?", (view.run.run,))
     parts = (
-        *_happened(view, mask),
+        *_facts(view, mask),
         *known_markdown(view, mask, "##"),
         *break_markdown(view, mask, "##"),
         *_class(said, mask),
-        *_tried(tried, mask),
+        *_experiments(tried, mask),
         *_response(store, said, owners, playbook, mask),
         *_golden(golden, view.run.trace[:8], mask),
         *_open(),
@@ -84,7 +84,7 @@ def markdown(
     return "\n\n".join(parts) + "\n"
 
 
-def _happened(view: TraceView, mask: Mask) -> Iterator[str]:
+def _facts(view: TraceView, mask: Mask) -> Iterator[str]:
     row = view.run
     yield f"# Post-mortem: {md.code(format.cut(mask(run_name(row, ' / ')), md.WIDTH))}"
     yield "What stands in code is quoted. What arc does not know is a blank."
@@ -112,18 +112,18 @@ def _class(said: Sequence[TagRow], mask: Mask) -> Iterator[str]:
     if not tags:
         yield f"No person has tagged this run. Class: {BLANK}"
     for row in (*tags, *suggested):
-        yield _said(row, mask)
+        yield _tag_line(row, mask)
 
 
-def _said(row: TagRow, mask: Mask) -> str:
+def _tag_line(row: TagRow, mask: Mask) -> str:
     by = f"{WHO[row.source]} {md.code(mask(row.by))}"
-    how = f"tagged by {by}" if row.accepted else f"suggested by {by}, not confirmed by a person"
+    how = f"tagged by {by}" if row.accepted else f"suggested tag ({by}), not confirmed by a person"
     whose = "" if is_agents(row.attribution) else f", attribution {row.attribution}"
     line = f"Step {row.step}: {md.code(mask(class_label(row.failure, row.sub)))} {how}{whose}"
     return md.value(line, mask(row.why)) if row.why else line
 
 
-def _tried(tried: Sequence[Tried], mask: Mask) -> Iterator[str]:
+def _experiments(tried: Sequence[Tried], mask: Mask) -> Iterator[str]:
     yield "## What was tried"
     if not tried:
         yield "No replay or edit test of this run is saved."

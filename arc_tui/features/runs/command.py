@@ -60,7 +60,7 @@ from replay.store.search import runs_saying
 from taxonomy.held_out import HeldOutNote, hidden, parted
 from taxonomy.query.filter import ALL
 from taxonomy.query.listing import RunRow, run_order, runs_at
-from taxonomy.stats.matrix import ORDERS, Order, ordered
+from taxonomy.stats.matrix import ORDERS, Order, sort_rows
 
 
 @click.command(
@@ -162,7 +162,7 @@ def _matrix_order(sort: str | None) -> Order:
 
 def _matrix(view: MatrixView, by: Order, sort: str | None, limit: int, as_json: bool) -> int:
     """The matrix: a row for each variant and model, then one for each task."""
-    rows = ordered(view.matrix.rows, by, reverse=sort is not None and sort.startswith("-"))
+    rows = sort_rows(view.matrix.rows, by, reverse=sort is not None and sort.startswith("-"))
     found = structs.replace(view.matrix, rows=tuple(limited(rows, limit)))
     if as_json:
         print_json(found)

@@ -41,7 +41,7 @@ from arc_tui.views.matrix import (
 )
 from arc_tui.views.runs import held_out_text
 from replay.statistics import Rate
-from taxonomy.stats.matrix import ORDERS, Column, Matrix, Order, Row, ordered
+from taxonomy.stats.matrix import ORDERS, Column, Matrix, Order, Row, sort_rows
 
 NO_TASKS = """No runs of a task{query}.
 
@@ -313,7 +313,7 @@ class MatrixScreen(ArcScreen):
         marks = "passed/runs of known outcome" + (", 1? unknown" if unknown else "")
         shown = " · ".join(filter(None, [marks, SORTED[self._order], words]))
         table.border_title = Text(shown)
-        rows = ordered(found.rows, self._order)
+        rows = sort_rows(found.rows, self._order)
         table.matrix = Matrix(k=found.k, columns=found.columns, rows=rows, taskless=found.taskless)
         self.refresh_bindings()
 

@@ -54,7 +54,7 @@ from arc_tui.views.runs import (
 )
 from replay.store.handle import Store
 from taxonomy.judgements.diagnoses import undiagnosed
-from taxonomy.query.language import BadQuery, quoted
+from taxonomy.query.language import BadQuery, quote
 from taxonomy.query.listing import RunRow, runs_at
 
 if TYPE_CHECKING:
@@ -446,7 +446,7 @@ class RunsScreen(Watching):
 
     def show_saying(self, words: str) -> None:
         """List the runs in which somebody says some words; escape shows all again."""
-        self._show_words(quoted(words))
+        self._show_words(quote(words))
 
     def show_meant(self, query: str, with_held_out: bool) -> None:
         """List the runs that a query means; escape shows all again."""
