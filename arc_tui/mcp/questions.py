@@ -483,7 +483,11 @@ def compare(store: Store, given: Compare) -> Answer:
             if b.strip("0123456789abcdef"):  # else it may be the digits of a digest
                 raise
     view = build_compare(store, a, b)
-    lines = [line(each) if each.strip() else "" for each in compare_markdown(view).splitlines()]
+    lines = [
+        line(each)
+        for each in compare_markdown(view).splitlines()
+        if each.strip("`") or not each  # its block of code stands in a mark of its own here
+    ]
     data, left = page(
         lines,
         given.offset,

@@ -28,6 +28,7 @@ from tests.arc_tui import sample
 from tests.arc_tui.free_case import put_bundled
 from tests.build import call as called
 from tests.build import step, trace
+from tests.docs.console import call_of
 from tests.messages_api import MessagesApi
 from tests.shared import Imported
 
@@ -160,7 +161,7 @@ class TestReading:
         made = 0
         for text in first:
             for each in next_calls(text):
-                name, arguments = made_of(each)
+                name, arguments = call_of(each)
                 if "…" in arguments.values():
                     tools.find_tool(session, name)._read(_filled(arguments))
                     continue
@@ -202,14 +203,6 @@ FEW: dict[str, dict[str, Any]] = {
     "failures": {},
     "estimate": {"run": TOUR, "system": "Look everything up."},
 }
-
-
-def made_of(written: str) -> tuple[str, dict[str, Any]]:
-    """The name and the arguments of a call as an answer writes it."""
-    found = re.fullmatch(r"(\w+)\((.*)\)", written)
-    assert found is not None, written
-    pairs = re.findall(r'(\w+)=("(?:[^"\\]|\\.)*"|[^,]+)', found[2])
-    return found[1], {name: json.loads(value) for name, value in pairs}
 
 
 def _filled(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -539,5 +532,5 @@ class TestEdits:
         session = Session(db, 1.0)
         said = ask(session, "replay", run=TOUR, edit=EDIT, model="claude-opus-5-5", samples=1)
         assert re.search(r"Replayed 8 of 8 steps: 1\d calls · \d cached · \$0\.\d+\.", said)
-        name, arguments = made_of(next_calls(said)[0])
+        name, arguments = call_of(next_calls(said)[0])
         assert "a replay of run" in ask(session, name, **arguments)
