@@ -165,7 +165,8 @@ def estimate(session: Session, under_way: Call, given: Estimate) -> Answer:
         )
         calls: tuple[str, ...] = (call("diagnose", run=key),)
     else:
-        after = f"Left to spend in this session: {_left(session)}."
+        after = f"Left to spend in this session: {_remainder(session)}."
+        after += f" It cannot be asked: {found.keyless}" if found.keyless else ""
         calls = (call("replay", run=key, **_same(given)),)
     return Answer(
         says=f"Estimate; nothing was sent. {_cost_line(found)} {after}",
@@ -207,8 +208,7 @@ def _cost_line(found: ReplayEstimate) -> str:
     assert found.calls is not None
     models = " and ".join(map(format.one_line, found.models))
     asked = "free, on this machine" if is_local(found.models) else estimate_line(found.calls)
-    said = f"{format.count(found.steps, 'step')} of {models}: {asked}."
-    return f"{said} No key: {found.keyless}." if found.keyless else said
+    return f"{format.count(found.steps, 'step')} of {models}: {asked}."
 
 
 def _refusals(found: ReplayEstimate) -> Iterator[str]:
@@ -257,8 +257,8 @@ def replay(session: Session, under_way: Call, given: Replay) -> Answer:
     done = f"{view.verdict.control.of} of {format.count(view.total, 'step')}"
     says = (
         f"Replayed {done}: {format.count(spent.calls, 'call')} · {spent.cached} cached · {cost}."
-        f" Left to spend in this session: {_left(session)}.{ended} A replay says what the model"
-        " does at recorded steps, not whether the run would pass."
+        f" Left to spend in this session: {_remainder(session)}.{ended} A replay says what the"
+        " model does at recorded steps, not whether the run would pass."
     )
     calls = [call("compare", a=key, b=view.digest)] if view.digest is not None else []
     return Answer(
@@ -269,7 +269,7 @@ def replay(session: Session, under_way: Call, given: Replay) -> Answer:
     )
 
 
-def _left(session: Session) -> str:
+def _remainder(session: Session) -> str:
     """What may still be spent: a call under way counts at its worst."""
     budget = session.budget
     assert budget is not None

@@ -189,7 +189,8 @@ def diagnose(store: Store, given: Diagnose) -> Answer:
 
     view = build_diagnose(store, run_row(store, given.run).trace)
     key = short(view.trace)
-    lines = [line(each) for each in view.lines()]
+    everything = f"(`arc diagnose {key} --json` has all)"
+    lines = [line(each).replace("(--json has all)", everything) for each in view.lines()]
     data, left = page(
         lines, given.offset, lambda last: call("diagnose", run=key, offset=last), "lines"
     )
@@ -301,12 +302,11 @@ def _overview(view: StepView, steps: int) -> Answer:
     lines = [f"{label}: {cut(text, most)}" for label, text in pieces]
     kept = list(islice(lines, _fitting(lines)))
     cut_short = len(kept) < len(lines) or any(len(text) > most for _, text in pieces)
-    left = ""
-    if cut_short or view.shared:
-        whole = format.number(len(step_document(view)))
-        read = call("step", run=key, step=row.step, offset=0)
-        left = f"Left out: parts of long texts and what earlier steps saw. All that is new, {whole}"
-        left += f" characters: call {read} or read {step_uri(view.trace, row.step)}."
+    whole = format.number(len(step_document(view)))
+    read = call("step", run=key, step=row.step, offset=0)
+    left = "Left out: parts of long texts. " if cut_short else ""
+    left += f"The step as it was recorded, without what earlier ones saw, has {whole} characters:"
+    left += f" call {read} or read {step_uri(view.trace, row.step)}."
     return Answer(
         says=f"Run {key}, step {row.step} of {format.number(steps)} (0 to {steps - 1}):"
         f" {format.tokens(row.input_tokens)} tokens in, {format.tokens(row.output_tokens)} out,"
@@ -483,7 +483,11 @@ def compare(store: Store, given: Compare) -> Answer:
             if b.strip("0123456789abcdef"):  # else it may be the digits of a digest
                 raise
     view = build_compare(store, a, b)
-    lines = [line(each) if each.strip() else "" for each in compare_markdown(view).splitlines()]
+    lines = [
+        line(each)
+        for each in compare_markdown(view).splitlines()
+        if each.strip("`") or not each  # its block of code stands in a mark of its own here
+    ]
     data, left = page(
         lines,
         given.offset,

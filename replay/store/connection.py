@@ -79,9 +79,12 @@ def connect(file: Path | None) -> sqlite3.Connection:
 
 
 def connect_to_read(file: Path) -> sqlite3.Connection:
-    """A connection that only reads. Raises StoreUnusable where there is no such file. A file in WAL mode wants a shared index beside it; where none
-    can be made it is read as if nobody could change it, and a copy of it where the last that was
-    written to it still stands in its log."""
+    """A connection that only reads. Raises StoreUnusable where there is no such file.
+
+    A file in WAL mode wants a shared index beside it; where none can be made it is read as if
+    nobody could change it, and a copy of it where the last that was written to it still stands in
+    its log.
+    """
     if not file.exists():
         raise StoreUnusable(f"{file}: no such database", "Try: arc import FILES, or another --db")
     try:

@@ -14,7 +14,10 @@ from replay.store.schema import Migrations
 
 TAG_TRUST = "CASE source WHEN 'human' THEN 0 WHEN 'judge' THEN 1 ELSE 2 END"
 
-SUGGESTION_TRUST = "CASE WHEN source = 'agent' THEN 6 WHEN source <> 'judge' THEN 4 WHEN approved THEN 3 ELSE 5 END"
+SUGGESTION_TRUST = (
+    "CASE WHEN source = 'agent' THEN 6 WHEN source <> 'judge' THEN 4"
+    " WHEN approved THEN 3 ELSE 5 END"
+)
 """A judge is trusted less than the rules until its classes are approved, then more; an agent is
 trusted least."""
 

@@ -16,19 +16,25 @@ import pytest
 from click.testing import CliRunner
 
 from arc_tui.commands import cli
+from arc_tui.features.trace.screen import TraceScreen
 from arc_tui.mcp import resources, tools
 from arc_tui.mcp.answers import MOST_CHARS, PAGE_CHARS, Answer, shares
 from arc_tui.mcp.session import Call, Session
 from replay.errors import ArcError, NotFound
 from replay.prices import price
-from replay.store.rows import trace_rows
+from replay.store.rows import trace_row, trace_rows
 from replay.trace import Usage
 from taxonomy.judgements.schema import open_ledger
-from tests.arc_tui import sample
+from taxonomy.judgements.tags import human_tags
+from tests.arc_tui import opening, sample
 from tests.arc_tui.free_case import put_bundled
+from tests.arc_tui.test_every_screen import by_key
 from tests.build import call as called
 from tests.build import step, trace
+from tests.docs.console import call_of
 from tests.messages_api import MessagesApi
+from tests.screen import press
+from tests.screen import text as drawn
 from tests.shared import Imported
 
 TOUR = "shop-many-wishes-v5-0"
@@ -160,7 +166,7 @@ class TestReading:
         made = 0
         for text in first:
             for each in next_calls(text):
-                name, arguments = made_of(each)
+                name, arguments = call_of(each)
                 if "…" in arguments.values():
                     tools.find_tool(session, name)._read(_filled(arguments))
                     continue
@@ -202,14 +208,6 @@ FEW: dict[str, dict[str, Any]] = {
     "failures": {},
     "estimate": {"run": TOUR, "system": "Look everything up."},
 }
-
-
-def made_of(written: str) -> tuple[str, dict[str, Any]]:
-    """The name and the arguments of a call as an answer writes it."""
-    found = re.fullmatch(r"(\w+)\((.*)\)", written)
-    assert found is not None, written
-    pairs = re.findall(r'(\w+)=("(?:[^"\\]|\\.)*"|[^,]+)', found[2])
-    return found[1], {name: json.loads(value) for name, value in pairs}
 
 
 def _filled(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -539,5 +537,28 @@ class TestEdits:
         session = Session(db, 1.0)
         said = ask(session, "replay", run=TOUR, edit=EDIT, model="claude-opus-5-5", samples=1)
         assert re.search(r"Replayed 8 of 8 steps: 1\d calls · \d cached · \$0\.\d+\.", said)
-        name, arguments = made_of(next_calls(said)[0])
+        name, arguments = call_of(next_calls(said)[0])
         assert "a replay of run" in ask(session, name, **arguments)
+
+
+# --- what a person sees of it
+
+
+@pytest.mark.pilot
+@pytest.mark.parametrize("size", opening.SIZES)
+async def test_a_person_accepts_what_an_agent_suggests(
+    db: Path, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ARC_USER", "mei")
+    ask(db, "tag", **(TAG | {"class": "wrong tool", "agent": "codex"}))
+    with open_ledger(db) as store:
+        key = trace_row(store, TOUR).trace
+    async with opening.opened(TraceScreen(db, key, BREAK), size) as pilot:
+        if size != opening.SIZES[0]:  # there below what the rules say
+            assert "agent codex" in drawn(pilot.app)
+        await by_key(pilot, "trace.tag")
+        assert "wrong tool · agent codex: the amount was never looked up" in drawn(pilot.app)
+        await press(pilot, "2", "enter")
+    with open_ledger(db) as store:
+        (given,) = human_tags(store)
+    assert (given.step, given.failure, given.by) == (BREAK, "wrong tool", "mei")

@@ -25,10 +25,14 @@ from arc_tui.commands import cli
 from arc_tui.features.record.skill import SKILL
 from arc_tui.mcp.answers import CHARS_A_TOKEN, MOST_CHARS
 from arc_tui.mcp.tools import TOOLS
+from arc_tui.places import fixtures
 from replay.care import rewriting
+from taxonomy.judgements.schema import open_ledger
 from tests.arc_tui.free_case import TOUR, put_bundled
+from tests.docs import console
 from tests.messages_api import Body, MessagesApi
 from tests.messages_api.policies import demo_policy
+from tests.shared import imported
 
 pytestmark = pytest.mark.process
 
@@ -162,6 +166,21 @@ async def test_an_encrypted_database_needs_its_key(db: Path) -> None:
         assert "is encrypted, and no key is set. Try: set ARC_DB_KEY" in str(content)
     async with client(db, ARC_DB_KEY="correct horse battery") as agent:
         assert (await ask(agent, "list_runs")).startswith("1 run, 1 failed.")
+
+
+async def test_the_tour_of_the_docs_is_what_a_client_gets(tmp_path: Path) -> None:
+    db = tmp_path / "arc.db"
+    with open_ledger(db) as store:
+        imported(store, fixtures() / "traces")
+    page = (ROOT / "docs/guide/mcp.md").read_text()
+    blocks = re.findall(r"^```mcp\n> ([^\n]*)\n(.*?)^```$", page, re.S | re.M)
+    assert [console.call_of(call)[0] for call, _ in blocks] == [
+        "list_runs", "brief", "step", "compare", "estimate", "tag",
+    ]  # fmt: skip
+    async with client(db) as agent:
+        for call, printed in blocks:
+            tool, given = console.call_of(call)
+            assert console.with_one_mark(await ask(agent, tool, **given)) == printed.rstrip("\n")
 
 
 # --- raw bytes

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from replay.errors import ArcError
 from tests.bench import (
+    agents,
     app,
     bisecting,
     diagnosing,
@@ -35,6 +36,7 @@ from tests.bench.measure import Row
 
 GROUPS: dict[str, Callable[[Path], Iterator[Row]]] = {
     "commands": listing.commands,
+    "agents": agents.rows,
     "replay": replaying.rows,
     "served": served.rows,
     "bisecting": bisecting.rows,

@@ -20,6 +20,7 @@ from arc_tui.commands import SECTIONS, cli
 from arc_tui.features.doctor import never_checked, never_checked_openai
 from arc_tui.features.imports.command import HEAD, build_formats
 from arc_tui.features.settings.view import build_settings
+from arc_tui.mcp.tools import TOOLS
 from arc_tui.views.columns import described as described_columns
 from replay.edit.changes import ROLES, Change
 from replay.edit.files import KINDS
@@ -223,6 +224,22 @@ def columns() -> str:
     return "\n\n".join(tables)
 
 
+def mcp_tools() -> str:
+    """What `arc mcp` offers."""
+    head = ("tool", "arguments", "does")
+    return _table(
+        head,
+        (
+            (
+                f"`{tool.name}`" + (" (with `--allow-spend`)" if tool.spends else ""),
+                ", ".join(f"`{name}`" for name in tool.schema["properties"]),
+                tool.description,
+            )
+            for tool in TOOLS
+        ),
+    )
+
+
 def _type(hint: object) -> str:
     if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
         known = [each for each in typing.get_args(hint) if each is not types.NoneType]
@@ -252,6 +269,7 @@ def licence_table() -> str:
 
 
 BLOCKS: dict[str, Callable[[], str]] = {
+    "mcp tools": mcp_tools,
     "calibration": calibrated,
     "precision": lambda: precision_results.tables(precision_results.shipped()),
     "changes": changes,

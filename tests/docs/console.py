@@ -3,7 +3,8 @@
 Every line `$ arc …` that begins a ```console block, or follows an empty line there, is run, in its
 order, over one database a page, and the lines under it become its output; `| head -N` cuts it, and
 hides an answer “no” (code 1), as it would in a shell. Else a command that leaves with another code
-than 0 states it: `(exit code 1)`. A ```toml block that begins with `# NAME` is that file. Other
+than 0 states it: `(exit code 1)`. A ```toml block that begins with `# NAME` is that file. In a
+```mcp block `> tool(name="value")` is a call of `arc mcp`, and what follows its answer. Other
 commands belong into ```sh blocks, which are not run.
 
 `<!-- files: NAME = PATH; NAME = PATH -->` puts files or folders beside the commands: of the
@@ -13,19 +14,23 @@ write themselves. Where real ones are absent, the page stays as it is.
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import tempfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
+from arc_tui.mcp.session import Call, Session
+from arc_tui.mcp.tools import find_tool
 from arc_tui.places import fixtures
 from tests.shared import DATA
 from tests.spoken import on_a_terminal, spoken
 
 _FILES = re.compile(r"<!-- files: (.*?) -->", re.S)
-_BLOCK = re.compile(r"^```(console|toml)\n(.*?)^```$", re.S | re.M)
+_BLOCK = re.compile(r"^```(console|mcp|toml)\n(.*?)^```$", re.S | re.M)
 _CUT = re.compile(r" \| head -(\d+)$")
 _STYLES = re.compile(r"\x1b\[[\d;]*m")
 _STATED = re.compile(r"^\(exit code (\d+)\)$")
@@ -81,9 +86,37 @@ def _block(here: Path, kind: str, body: str) -> str:
         first = body.partition("\n")[0]
         if first.startswith("# ") and first.endswith(".toml"):
             (here / first.removeprefix("# ")).write_text(body)
+    elif kind == "mcp":
+        call = body.partition("\n")[0]
+        body = f"{call}\n{_answered(here, call.removeprefix('> '))}\n"
     else:
         body = "".join(f"{line}\n" for line in _run(here, body))
     return f"```{kind}\n{body}```"
+
+
+def call_of(written: str) -> tuple[str, dict[str, Any]]:
+    """The name and the arguments of a call as answers write it: `step(run="3f2a", step=4)`."""
+    found = re.fullmatch(r"(\w+)\((.*)\)", written)
+    assert found is not None, written
+    pairs = re.findall(r'(\w+)=("(?:[^"\\]|\\.)*"|[^,]+)', found[2])
+    return found[1], {name: json.loads(value) for name, value in pairs}
+
+
+MARK = "0123456789abcdef"
+"""Stands for the number of a data mark, which is another one each time."""
+
+
+def _answered(here: Path, written: str) -> str:
+    """What a call is answered, on the database of the page."""
+    tool, arguments = call_of(written)
+    session = Session(next(here.rglob("arc.db")))
+    return with_one_mark(find_tool(session, tool).answer(session, Call(), arguments).text())
+
+
+def with_one_mark(answer: str) -> str:
+    """An answer with the number that stands for all."""
+    mark = re.search(r"^<<< data ([0-9a-f]{16})$", answer, re.M)
+    return answer if mark is None else answer.replace(mark[1], MARK)
 
 
 def _run(here: Path, body: str) -> Iterator[str]:

@@ -26,6 +26,7 @@ from arc_tui.ui.bindings import bind, choice
 from arc_tui.ui.format import fit, spread
 from arc_tui.ui.keys import key_of
 from arc_tui.ui.styles import KEY_CAP, StyledWidget
+from arc_tui.views.evidence import finding_kind
 from taxonomy.classes import CLASSES, SUB_LABELS, Attribution, ClassEntry, FailureClass, class_label
 from taxonomy.findings import Evidence, Finding
 from taxonomy.judgements.tags import TagRow
@@ -178,12 +179,14 @@ class SuggestionList(StyledWidget):
 
 
 def suggestion(found: Finding) -> str:
-    """A suggestion on one line: class, reason, the attribution where it is not the agent."""
+    """A suggestion on one line: class, who suggests it where that is no rule, reason, the
+    attribution where it is not the agent."""
+    by = "" if finding_kind(found) in ("rule", "check") else f" · {format.one_line(found.rule)}"
     name = format.one_line(class_label(found.failure, found.sub))
     outside = found.attribution not in (None, Attribution.AGENT)
     whose = f" · attribution: {found.attribution}" if outside else ""
     hint = " · hint, not counted" if found.is_hint else ""
-    return f"{name}: {format.one_line(found.why)}{whose}{hint}"
+    return f"{name}{by}: {format.one_line(found.why)}{whose}{hint}"
 
 
 def evidence(found: Sequence[Evidence], most: int, width: int) -> Iterator[str]:
