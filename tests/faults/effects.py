@@ -55,6 +55,7 @@ WRITERS = {
     "replay/formats/database.py": "a copy of a database whose log is left",
     "replay/recorder/recording.py": "what was recorded and not yet stored, beside the database",
     "replay/store/backup.py": "the copy that was asked for",
+    "replay/stop_order.py": "the kill file, by `arc stop`",
     "replay/store/connection.py": "the database",
     "replay/care/export.py": "the export that was asked for",
     "replay/care/recover.py": "the database that was saved, by the name given",
