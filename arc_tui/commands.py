@@ -153,6 +153,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "record": "arc_tui.features.record.command:record",
         "listen": "arc_tui.features.record.command:listen",
         "attach": "arc_tui.features.imports.command:attach",
+        "stop": "arc_tui.features.record.command:stop",
     },
     "Admin": {
         "db": "arc_tui.commands:DB",

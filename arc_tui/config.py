@@ -9,6 +9,7 @@ A file to begin with holds all that may stand in it, as comments.
 
 from __future__ import annotations
 
+import math
 import os
 import typing
 from collections.abc import Iterator, Mapping
@@ -52,6 +53,16 @@ class RedactConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     allow: list[str] = []
 
 
+class RecordConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Caps of every run that `arc record` records, unless its options say otherwise; None is no
+    cap."""
+
+    max_steps: int | None = None
+    max_tokens: int | None = None
+    max_usd: float | None = None
+    max_minutes: float | None = None
+
+
 class AppConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How the app looks when it opens; `arc_tui.settings` checks what stands here.
 
@@ -76,6 +87,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     owners: dict[str, str] = {}
     redact: RedactConfig = RedactConfig()
+    record: RecordConfig = RecordConfig()
     app: AppConfig = AppConfig()
     keys: dict[str, str | dict[str, str]] = {}
     models: dict[str, ModelConfig] = {}
@@ -123,6 +135,9 @@ def read_config(file: Path | None = None) -> Config:
         raise BadConfig(f"{file}: {error}") from error
     for wrong in _bad_models(found.models):
         raise BadConfig(f"{file}: [models.{wrong}")
+    for name, cap in msgspec.structs.asdict(found.record).items():
+        if cap is not None and not 0 < cap < math.inf:
+            raise BadConfig(f"{file}: [record] {name}: {cap} is no number above 0")
     return found
 
 
@@ -261,6 +276,13 @@ TEMPLATE = """\
 
 [redact.patterns]
 # badge = "E-[0-9]{6}"
+
+[record]
+# Caps of each run that `arc record` records: at a cap the next model call is refused.
+# max_steps = 200
+# max_tokens = 2_000_000
+# max_usd = 5.00
+# max_minutes = 60
 
 [models]
 # A model under a name of your own, for --model: who serves it, where, and what it costs.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -39,6 +40,17 @@ class Worst(Struct, frozen=True, kw_only=True):
 
     tokens: int
     usd: float | None = None
+
+
+What: TypeAlias = Literal["calls", "tokens", "USD", "minutes"]
+
+
+class Used(Struct, frozen=True, kw_only=True):
+    """A limit, and how much of it is used."""
+
+    what: What
+    used: float
+    limit: float
 
 
 class Budget:
@@ -115,8 +127,29 @@ class Budget:
             beyond = self._beyond(self._settled + self._open, worst)
             assert beyond is not None
             raise beyond
+        return self.hold(worst)
+
+    def hold(self, worst: Worst) -> Worst:
+        """Set the worst case of a call aside that is made in any case."""
         self._open += _Sum.of(worst)
         return worst
+
+    def used_up(self, *, with_open: bool) -> Used | None:
+        """The first limit that is used up, by what is settled, or also by what is set aside; None
+        where there is none. A call counts as soon as it is made."""
+        limits, spent = self.limits, self._settled + self._open if with_open else self._settled
+        left_s = self.seconds_left
+        minutes = None if left_s is None else (limits.minutes or 0.0) - left_s / 60
+        each: tuple[tuple[What, float | None, float | None], ...] = (
+            ("calls", self.calls, limits.calls),
+            ("minutes", minutes, limits.minutes),
+            ("tokens", spent.tokens, limits.tokens),
+            ("USD", spent.usd, limits.usd),
+        )
+        for what, used, limit in each:
+            if limit is not None and used is not None and used >= limit:
+                return Used(what=what, used=used, limit=limit)
+        return None
 
     def settle(self, reserved: Worst, usage: Usage | None, usd: float | None) -> None:
         """Put what a call cost in the place of what was set aside; unknown parts stay."""

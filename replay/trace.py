@@ -264,6 +264,11 @@ class SourceScore(Struct, frozen=True, kw_only=True, omit_defaults=True):
     explanation: str | None = None
 
 
+CAPS_LABEL, CAP_LABEL, STOP_LABEL = "arc.caps", "arc.cap", "arc.stop"
+"""Labels of a run that was recorded under caps: these caps; the one that refused a call of it; the
+order to stop that did."""
+
+
 class Header(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is known of a trace as a whole.
 

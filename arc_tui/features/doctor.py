@@ -29,12 +29,21 @@ from arc_tui.cli import (
     print_json,
     print_line,
     print_table,
+    require,
 )
 from arc_tui.experiments.models import targets_of, whole_names
+from arc_tui.places import author
 from arc_tui.ui import format
 from replay.budget import Budget, Limits
 from replay.doctor.assumptions import AS_OF, ASSUMPTIONS, OPENAI_ASSUMPTIONS, Assumption
-from replay.doctor.checks import Check, Health, database_checks, machine_checks, model_checks
+from replay.doctor.checks import (
+    Check,
+    Health,
+    database_checks,
+    machine_checks,
+    model_checks,
+    stop_check,
+)
 from replay.doctor.checkup import (
     DEFAULT_MODEL,
     Report,
@@ -46,6 +55,7 @@ from replay.doctor.checkup import (
     report,
 )
 from replay.doctor.context import CheckContext, ServerCheck
+from replay.doctor.fire_drill import Drill, run_drill
 from replay.doctor.openai_checks import OpenAICheck
 from replay.doctor.probes import Found
 from replay.errors import ArcError, ModelRefused, StoreUnusable
@@ -60,19 +70,30 @@ from taxonomy.judgements.schema import open_ledger
 _STYLES = {"ok": "green", "holds": "green", "warn": "yellow", "fail": "red", "fails": "red"}
 
 
-@click.command(epilog=examples("arc doctor", "arc doctor --live --budget 0.50"))
+@click.command(
+    epilog=examples("arc doctor", "arc doctor --live --budget 0.50", "arc doctor --fire-drill")
+)
 @live_options
+@click.option("--fire-drill", is_flag=True,
+              help="Stop a recorded agent on this machine; say how long it took.")  # fmt: skip
 @click.option("--markdown", "as_markdown", is_flag=True,
               help="Print the report as Markdown; without --live, the latest one.")  # fmt: skip
 @json_option
 @db_option
-def doctor(as_markdown: bool, as_json: bool, db: Path | None, **options: Any) -> int:
+def doctor(
+    as_markdown: bool, as_json: bool, fire_drill: bool, db: Path | None, **options: Any
+) -> int:
     """Check database, terminal and models; with --live, the server behaviour that replay needs.
 
     --live sends about twenty small requests, to claude-haiku-5-5 unless --model names another,
-    and saves the report. Exit code 0: nothing failed; 1: a check or an assumption failed.
+    and saves the report. --fire-drill alone tries `arc stop` on an agent, a server and a database
+    of its own. Exit code 0: nothing failed; 1: a check, an assumption or the drill failed.
     """
     path = database_path(db)
+    if fire_drill:
+        if as_markdown or options["live"]:
+            raise click.UsageError("--fire-drill takes neither --live nor --markdown")
+        return _drill(path, as_json=as_json)
     checks = () if as_markdown else tuple(_checks(path))
     made = _examined(path, options) if options["live"] else None
     view = DoctorView(checks=checks, report=made, saved=_saved(path))
@@ -87,6 +108,7 @@ def doctor(as_markdown: bool, as_json: bool, db: Path | None, **options: Any) ->
 
 def _checks(path: Path) -> Iterator[Check]:
     yield from database_checks(path, open_ledger)
+    yield stop_check(path)
     yield from machine_checks()
     yield from model_checks()
     yield from terminal_checks(console())
@@ -113,6 +135,41 @@ def _chosen(view: DoctorView, model: str | None) -> Report:
         f"no report of {model or 'any model'}",
         "Try: arc doctor --live --budget 0.05",
     )
+
+
+def _drill(path: Path, *, as_json: bool) -> int:
+    """Drill, say what came of it, and whether that is as it should be."""
+    require("arc doctor --fire-drill", "aiohttp", "multidict", "truststore", "yarl")
+    try:
+        found = run_drill(path, author(), [sys.executable, "-m", "arc_tui"])
+    except OSError as error:
+        raise ArcError(
+            f"no folder for the drill beside {path}: {error.strerror or error}"
+        ) from error
+    if as_json:
+        print_json(found)
+    else:
+        out = console()
+        for line in drill_lines(found):
+            print_line(out, line, "red" if line.startswith("✗") else "")
+    return 1 if found.failures else 0
+
+
+def drill_lines(found: Drill) -> Iterator[str]:
+    """What came of a fire drill, a fact a line."""
+    if found.took_ns is not None:
+        took, raised = format.duration(found.took_ns), format.duration(found.raised_ns)
+        yield f"✓ stopped {took} after the order: {found.error} {raised} after the request"
+        calls = format.count(found.refused, "request")
+        yield f"  {calls} refused; {found.calls} calls answered, {found.calls_recorded} recorded"
+        yield (
+            f"  in flight at the order: {found.in_flight}; came whole to the agent:"
+            f" {found.answered}, to the recording: {found.recorded}"
+        )
+        new = "refused" if found.new_run_refused else "not refused"
+        yield f"  a new run was {new}; recording {'resumed' if found.resumed else 'not resumed'}"
+    for failure in found.failures:
+        yield f"✗ {_line(failure)}"
 
 
 # --- live

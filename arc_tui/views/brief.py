@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from arc_tui.ui import format, markdown
+from arc_tui.views.columns import caps_text
 from arc_tui.views.evidence import (
     by_strength,
     candidate_kind,
@@ -43,7 +44,8 @@ def _brief_head(row: RunRow) -> list[str]:
     return [
         f"# {_phrase(name)}",
         f"trace {row.trace}, {row.format}, outcome {outcome}"
-        + (f", check: {row.outcome_by}" if row.outcome_by else ""),
+        + (f", check: {row.outcome_by}" if row.outcome_by else "")
+        + (f", {caps}" if (caps := caps_text(row)) else ""),
         f"{format.count(row.steps, 'step')}, {format.count(row.calls, 'tool call')}, "
         f"{format.count(row.errors, 'error')}, model {row.models or 'unknown'}, "
         f"time {format.duration(row.duration_ns)}, tokens in {format.tokens(row.input_tokens)}, "

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 from rich.cells import cell_len
 from rich.text import Text
@@ -17,6 +18,7 @@ from rich.text import Text
 from arc_tui.ui import format
 from arc_tui.ui.format import fit
 from replay.store.rows import TraceRow
+from replay.trace import CAP_LABEL, CAPS_LABEL, STOP_LABEL
 from taxonomy.query.listing import ORDERS, Order, RunRow
 
 MEASURED = 500
@@ -100,6 +102,8 @@ def _outcome(row: RunRow) -> str:
     if row.live:
         return "live"
     value = row.outcome_value
+    if not value and row.outcome == "unknown" and _cap(row) is not None:
+        return "cap hit"
     if not value or value.lower() in _OF_MARK[row.outcome]:
         return row.outcome
     return format.one_line(value)
@@ -111,6 +115,27 @@ _OF_MARK = {
     "unknown": ("unknown",),
 }
 """Words for an outcome that say no more than the mark does."""
+
+
+def _label(row: RunRow, name: str) -> str | None:
+    if name not in row.labels:  # of most runs nothing has to be decoded
+        return None
+    found = msgspec.json.decode(row.labels).get(name)
+    return found if isinstance(found, str) else None
+
+
+def _cap(row: RunRow) -> str | None:
+    """The cap of `arc record` that refused a call of the run."""
+    return _label(row, CAP_LABEL)
+
+
+def caps_text(row: RunRow) -> str:
+    """What `arc record` refused a call of the run for, else its caps; "" where it has none."""
+    for label, words in ((CAP_LABEL, "cap hit: "), (STOP_LABEL, ""), (CAPS_LABEL, "caps: ")):
+        found = _label(row, label)
+        if found is not None:
+            return f"{words}{format.one_line(found)}"
+    return ""
 
 
 def _outcome_is_mark(row: RunRow) -> bool:
@@ -195,6 +220,8 @@ COLUMNS = (
            text=_why, most=SENTENCES),
     Column(id="why_step", means="step of the first break candidate"),
     Column(id="warnings", means="problems found in a run that passed"),
+    Column(id="cap", heading="cap", means="cap of `arc record` that refused a call of the run,"
+           " with its value", value=_cap),
 )  # fmt: skip
 """All columns, as `--json` has them."""
 

@@ -21,6 +21,7 @@ from replay.care.check import Health as Pages
 from replay.care.check import health
 from replay.errors import ModelRefused, StoreUnusable
 from replay.models import protocol, servers
+from replay.stop_order import stop_order
 from replay.store import encryption
 from replay.store.handle import Store
 
@@ -138,6 +139,7 @@ def _kill() -> Check:
 
 AREA = "database"
 
+
 SCARCE_BYTES, NEXT_TO_NONE_BYTES = 1_000_000_000, 50_000_000
 """Free room on the disk below which it is worth a warning, and below which writing may fail."""
 
@@ -240,3 +242,17 @@ def _bytes(size: int) -> str:
         if size >= limit:
             return f"{size / limit:.1f} {unit}"
     return f"{size} B"
+
+
+def stop_check(path: Path) -> Check:
+    """Whether `arc record` into a database is stopped."""
+    order = stop_order(path)
+    if order is None:
+        return Check(area=AREA, name="recording", status="ok", finding="not stopped")
+    return Check(
+        area=AREA,
+        name="recording",
+        status="warn",
+        finding=f"{order.text}. {order.scope}",
+        advice="Try: arc stop --off",
+    )

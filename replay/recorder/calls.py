@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from replay.errors import BadTrace
+from replay.formats import common
 from replay.formats.anthropic_log import spans
 from replay.formats.anthropic_log.exchanges import (
     NO_MESSAGE,
@@ -16,16 +17,28 @@ from replay.formats.anthropic_log.exchanges import (
     Exchange,
     Fields,
     answer_digest,
+    answered,
     exchange,
 )
 from replay.formats.anthropic_log.runs import Call, Run
-from replay.formats.common import known
+from replay.formats.common import known, obj, word
 from replay.formats.source import decode
 from replay.openai_streams import assembled_chat, assembled_response
 from replay.recorder import openai
 from replay.recorder.exchange import RecordedExchange, events, looks_streamed
 from replay.recorder.openai import Items, OpenAICall, linked, raw
-from replay.trace import Context, Fidelity, Json, Level, Message, ModelCall, Request, Tool, extend
+from replay.trace import (
+    Context,
+    Fidelity,
+    Json,
+    Level,
+    Message,
+    ModelCall,
+    Request,
+    Tool,
+    Usage,
+    extend,
+)
 
 _WORDS = 500
 """Characters kept of a page that came instead of an answer."""
@@ -112,18 +125,37 @@ def _anthropic(number: int, heard: RecordedExchange) -> Exchange | None:
     """The call as a log would hold it."""
     assert heard.request is not None
     record: dict[str, Any] = {"request": {"url": heard.path, "body": msgspec.Raw(heard.request)}}
-    answer = heard.answer or b""
-    if heard.status is not None and (answer or heard.status >= 400):
-        came: dict[str, Any] = {"status_code": heard.status}
-        if heard.streamed or looks_streamed(answer):
-            came["events"] = list(events(answer))
-        else:
-            came["body"] = answer.decode("utf-8", "replace")
-        record["response"] = came
+    if heard.status is not None and (heard.answer or heard.status >= 400):
+        record["response"] = _came(heard)
     try:
         return exchange(number, msgspec.json.encode(record), "", "")
     except (BadTrace, msgspec.EncodeError, RecursionError):
         return None
+
+
+def _came(heard: RecordedExchange) -> dict[str, Any]:
+    """The answer as a log would hold it."""
+    answer = heard.answer or b""
+    came: dict[str, Any] = {"status_code": heard.status}
+    if heard.streamed or looks_streamed(answer):
+        return came | {"events": list(events(answer))}
+    return came | {"body": answer.decode("utf-8", "replace")}
+
+
+def usage_of(heard: RecordedExchange) -> tuple[Usage | None, str | None]:
+    """What a call used, and the model that answered; None where no whole answer says so."""
+    if heard.answer is None or heard.broken is not None:
+        return None, None
+    if heard.api != "messages":
+        body, answer = _answer(heard)
+        usage = common.usage(obj(body).get("usage"))
+    else:
+        answer = answered(_came(heard))
+        body = answer.message
+        usage = common.anthropic_usage(obj(body).get("usage"))
+    whole = not (answer.cut or answer.error)
+    complete = usage is not None and None not in (usage.input_tokens, usage.output_tokens)
+    return (usage if whole and complete else None), word(obj(body).get("model"))
 
 
 def _exchange(number: int, spoken: OpenAICall, answer: Answer) -> Exchange:

@@ -49,12 +49,27 @@ def api_of(method: str, path: str) -> Api | None:
     return next((api for end, api in _PATHS.items() if path.endswith(end)), None)
 
 
+def is_batch(method: str, path: str) -> bool:
+    """Does a request send many calls at once, to be answered later?"""
+    return method == "POST" and path.partition("?")[0].rstrip("/").endswith("/batches")
+
+
+class Refusal(Struct, frozen=True, kw_only=True):
+    """Why the recorder refused a call: by a cap or by an order to stop; `what` names that in the
+    labels of its run, `why` is the sentence for who made the call."""
+
+    kind: Literal["cap", "stop"]
+    what: str
+    why: str
+
+
 class RecordedExchange(Struct, frozen=True, kw_only=True, eq=False):
     """An exchange that is over. Bodies are unpacked.
 
     `request` is None where it could not be kept; `answer` likewise, and where nothing came, which
     `note` tells apart. `status` is None where no answer began. `broken` says how it ended before
-    its end. `client` is what the client calls itself.
+    its end. `client` is what the client calls itself. `refused` says that the recorder answered,
+    and not the provider.
     """
 
     api: Api
@@ -70,6 +85,7 @@ class RecordedExchange(Struct, frozen=True, kw_only=True, eq=False):
     broken: str | None = None
     note: str | None = None
     client: str | None = None
+    refused: Refusal | None = None
 
 
 class ExchangeCapture:
@@ -83,7 +99,7 @@ class ExchangeCapture:
         clock: Callable[[], int] = time_ns,
         client: str | None = None,
     ) -> None:
-        self._api: Api = api
+        self.api: Api = api
         self._client = client
         self._path = path.partition("?")[0]
         self._clock = clock
@@ -127,16 +143,16 @@ class ExchangeCapture:
         self._last_ns = self._clock()
         if self._first_ns is None and self._streamed:
             seen = self._answer.tail + data
-            self._first_ns = self._last_ns if _FIRST[self._api] in seen else None
+            self._first_ns = self._last_ns if _FIRST[self.api] in seen else None
         self._answer.take(data)
 
-    def end(self, broken: str | None = None) -> RecordedExchange:
-        """The exchange is over: with its answer, or `broken` as these words say."""
+    def end(self, broken: str | None = None, refused: Refusal | None = None) -> RecordedExchange:
+        """The exchange is over: with its answer, `broken` as these words say, or `refused`."""
         self.ended = True
         request, _ = self._request.read()
         answer, note = self._answer.read()
         return RecordedExchange(
-            api=self._api,
+            api=self.api,
             client=self._client,
             path=self._path,
             start_ns=self._start_ns,
@@ -149,6 +165,7 @@ class ExchangeCapture:
             request_id=self._request_id,
             broken=broken,
             note=note and f"the response {note}",
+            refused=refused,
         )
 
 

@@ -24,12 +24,12 @@ from replay.formats import arc
 from replay.formats.anthropic_log.runs import MAIN, Links, Run, TooDeep, runs
 from replay.formats.common import known
 from replay.recorder.calls import Calls, Made, SpanBuilder
-from replay.recorder.exchange import ExchangeCapture, RecordedExchange, api_of
+from replay.recorder.exchange import ExchangeCapture, RecordedExchange, Refusal, api_of
 from replay.store import read
 from replay.store.handle import Store, masked_by, now_ns
 from replay.store.trouble import keeping_errors
 from replay.store.write import Writer
-from replay.trace import Batch, Header, Outcome
+from replay.trace import CAP_LABEL, STOP_LABEL, Batch, Header, Outcome
 
 if TYPE_CHECKING:
     from replay.redact.rules import Policy
@@ -275,6 +275,7 @@ class Log:
         self._links = Links()
         self._made: dict[int, Made] = {}
         self._clients: dict[int, tuple[str, str]] = {}
+        self._refused: dict[int, Refusal] = {}
         self._changed: set[int] = set()
         self.unread = 0
         """Calls whose request is none that can be read."""
@@ -300,6 +301,8 @@ class Log:
         if call is None:
             return False
         self._made[number] = made
+        if heard.refused is not None:
+            self._refused[number] = heard.refused
         client = client_of(heard.client)
         if client is not None:
             self._clients[number] = client
@@ -327,6 +330,11 @@ class Log:
         session = run.session if run.session != self._own else None
         clients = (self._clients.get(call.number) for call in run.calls)
         agent, version = next(filter(None, clients), (None, None))
+        refused = dict[str, str]()
+        for refusal in (self._refused.get(call.number) for call in run.calls):
+            if refusal is not None:
+                label = CAP_LABEL if refusal.kind == "cap" else STOP_LABEL
+                refused.setdefault(label, refusal.what)
         header = Header(
             format=NAME,
             source_id=run.source_id,
@@ -337,7 +345,7 @@ class Log:
             variant=about.variant,
             agent=agent,
             outcome=about.outcome,
-            labels=about.labels | known(session=session, version=version),
+            labels=about.labels | known(session=session, version=version) | refused,
             start_ns=start_ns,
             end_ns=end_ns,
         )

@@ -1,7 +1,8 @@
 """Other, cap hit or serving error: the run was stopped by something else than itself.
 
 Reads what the source says of its end: a limit, a subtype, an exit status on the run's own span, an
-error that names one, the stop reason of the last answer, the exception that ended its trial. Where
+error that names one, the stop reason of the last answer, the exception that ended its trial, a cap
+of the recorder's that refused a call. Where
 the last call of the model came back as an error of its service, the failure is attributed to the
 environment. That a run merely ends after a call says nothing.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from replay.trace import AgentSpan, Json, ModelCall
+from replay.trace import CAP_LABEL, STOP_LABEL, AgentSpan, Json, ModelCall
 from taxonomy.classes import Attribution, FailureClass
 from taxonomy.evidence.reading import Turn, leaves
 from taxonomy.evidence.results import cut
@@ -63,8 +64,9 @@ def find(case: RuleContext) -> Iterator[Finding]:
     if case.reading.passed or not turns:
         return
     last = turns[-1]
-    failed = served_badly(case, last)
-    told = failed or cap(case, last)
+    refused = refused_here(case, last)
+    failed = None if refused else served_badly(case, last)
+    told = refused or failed or cap(case, last)
     if told is None:
         return
     why, evidence = told
@@ -78,6 +80,15 @@ def find(case: RuleContext) -> Iterator[Finding]:
         rule=NAME,
         evidence=(evidence,),
     )
+
+
+def refused_here(case: RuleContext, last: Turn) -> tuple[str, Evidence] | None:
+    """The cap at which, or the order by which, the recorder refused a call of the run."""
+    labels = case.trace.header.labels
+    for label, why in ((CAP_LABEL, "stopped by a cap of arc record: "), (STOP_LABEL, "")):
+        if label in labels:
+            return why + cut(labels[label], 100), _evidence_of(labels[label], last.ask.id, label)
+    return None
 
 
 def served_badly(case: RuleContext, last: Turn) -> tuple[str, Evidence] | None:

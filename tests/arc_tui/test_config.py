@@ -61,9 +61,12 @@ def test_owners_of_classes_sub_labels_and_faults(tmp_path: Path) -> None:
         (
             "[owner]\nloop = 'Ann'",
             "unknown key 'owner', did you mean 'owners'?"
-            " (known: owners, redact, app, keys, models)",
+            " (known: owners, redact, record, app, keys, models)",
         ),
-        ("colour = 'red'", "unknown key 'colour' (known: owners, redact, app, keys, models)"),
+        (
+            "colour = 'red'",
+            "unknown key 'colour' (known: owners, redact, record, app, keys, models)",
+        ),
         ("[owners]\nloops = 'Ann'", "[owners] 'loops': unknown failure class, did you mean 'loop'"),
         (
             "[owners]\n'attribution:cosmos' = 'Ann'",
@@ -103,7 +106,7 @@ def test_a_mistake_in_it_is_one_sentence_before_anything_is_opened(
     assert (said.code, said.out) == (2, "")
     assert said.err.splitlines() == [
         f"arc: {file}: unknown key 'ownrs', did you mean 'owners'?"
-        " (known: owners, redact, app, keys, models)"
+        " (known: owners, redact, record, app, keys, models)"
     ]
 
 

@@ -30,12 +30,14 @@ PROCESSES = {
     "arc_tui/features/bisect/versions.py": "git, for the versions of a prompt",
     "arc_tui/features/record/recording.py": "the command given to `arc record`",
     "arc_tui/serve/session.py": "`arc serve`: the app itself, once a tab",
+    "replay/doctor/fire_drill.py": "`arc doctor --fire-drill`: `arc record` and an agent",
 }
 SOCKETS = {
     "arc_tui/features/record/listening.py": "`arc listen`, on loopback",
     "arc_tui/features/record/proxy.py": "`arc record`: hands calls on to the server they are for",
     "arc_tui/serve/server.py": "`arc serve`, on loopback, which writes a cookie",
     "arc_tui/serve/session.py": "`arc serve`: the socket of a page",
+    "replay/doctor/fire_drill.py": "`arc doctor --fire-drill`: a server on loopback",
 }
 CLIENTS = {
     "replay/models/connection.py": "the client of models, for both SDKs",
@@ -55,6 +57,8 @@ WRITERS = {
     "replay/formats/database.py": "a copy of a database whose log is left",
     "replay/recorder/recording.py": "what was recorded and not yet stored, beside the database",
     "replay/store/backup.py": "the copy that was asked for",
+    "replay/doctor/fire_drill.py": "the folder of the database of a fire drill",
+    "replay/stop_order.py": "the kill file, by `arc stop`",
     "replay/store/connection.py": "the database",
     "replay/care/export.py": "the export that was asked for",
     "replay/care/recover.py": "the database that was saved, by the name given",

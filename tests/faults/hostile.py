@@ -160,7 +160,7 @@ _GIVEN = {
 }  # fmt: skip
 
 
-_NOT_GIVEN = {"db", "live", "follow", "in_editor"}
+_NOT_GIVEN = {"db", "live", "follow", "in_editor", "fire_drill"}
 """Options that name the database, ask a server, never end, or start an editor."""
 
 

@@ -9,17 +9,34 @@ import shlex
 import signal
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import Struct
 
-from arc_tui.cli import console, database_path, db_option, examples, require, unlock
+from arc_tui.cli import (
+    MORE_THAN_NOTHING,
+    console,
+    database_path,
+    db_option,
+    examples,
+    json_option,
+    print_json,
+    print_line,
+    require,
+    unlock,
+    with_options,
+)
+from arc_tui.config import RecordConfig, read_config
 from arc_tui.features.record.live import LOOPBACK, PORT
+from arc_tui.places import author
 from arc_tui.ui.format import count, cut, one_line
+from replay.budget import Limits
 
 if TYPE_CHECKING:
     from arc_tui.features.record.live import Written
     from arc_tui.features.record.recording import Recorded
+    from replay.stop_order import StopOrder
 
 
 SHOWN = 5
@@ -30,10 +47,48 @@ UNUSED = (
 )
 
 
+NO_CAP = "none"
+"""What lifts a cap of the settings."""
+
+
+class _Cap(click.ParamType[float | str]):
+    """A number above 0, a whole one where it counts something; or `none`."""
+
+    name = "number"
+
+    def __init__(self, number: click.ParamType[int] | click.ParamType[float], what: str) -> None:
+        self._number = number
+        self._what = what
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float | str:
+        if value == NO_CAP:
+            return NO_CAP
+        try:
+            return self._number.convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(f"'{value}' is neither {self._what} above 0 nor '{NO_CAP}'.", param, ctx)
+
+
+_WHOLE = _Cap(click.IntRange(min=1), "a whole number")
+_ABOVE = _Cap(MORE_THAN_NOTHING, "a number")
+
+_cap_options = with_options(
+    click.option("--max-steps", type=_WHOLE, help="Refuse model calls after this many."),
+    click.option("--max-tokens", type=_WHOLE, help="Refuse calls once this many are used."),
+    click.option("--max-usd", type=_ABOVE, help="Refuse calls once they cost this much."),
+    click.option("--max-minutes", type=_ABOVE,
+                 help="Refuse calls this long after the first; `none`: no such cap."),
+)  # fmt: skip
+"""The caps, as `max_*`."""
+
+
 @click.command(
     context_settings={"allow_interspersed_args": False},
     epilog=examples(
-        "arc record -- python agent.py", "arc record --task refund --variant v9 -- python agent.py"
+        "arc record -- python agent.py",
+        "arc record --task refund --max-steps 40 --max-usd 2 -- python agent.py",
     ),
 )
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
@@ -42,6 +97,7 @@ UNUSED = (
 @click.option("--title", help="A title; default: the first user message.")
 @click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="A label; repeatable.")
 @click.option("--split", is_flag=True, help="Record each conversation as a run of its own.")
+@_cap_options
 @db_option
 def record(
     command: tuple[str, ...],
@@ -51,11 +107,14 @@ def record(
     labels: tuple[str, ...],
     split: bool,
     db: Path | None,
+    **caps: float | str | None,
 ) -> int:
     """Run COMMAND and record its model calls exactly.
 
     Sets ANTHROPIC_BASE_URL and OPENAI_BASE_URL to a local proxy that forwards everything unchanged.
-    `arc` in another terminal shows the run live. The exit code is the command's.
+    `arc` in another terminal shows the run live. The exit code is the command's. Caps count all
+    calls of COMMAND: at a cap the next call gets the provider's own kind of error, which its SDK
+    raises without a retry; calls in flight finish. `arc stop` refuses new runs.
 
     Needs the extra `serve`: pip install 'arc-tui[serve]'
     """
@@ -76,14 +135,38 @@ def record(
         variant=variant,
         labels={"command": mended(shlex.join(command)), **dict(map(_label, labels))},
     )
-    path = database_path(db)
+    path, settings = database_path(db), read_config()
+    rates = {said.model or name: said.prices for name, said in settings.models.items()}
     try:
-        done = asyncio.run(recording.record(path, command, about, split=split))
+        done = asyncio.run(
+            recording.record(
+                path,
+                command,
+                about,
+                split=split,
+                caps=_limits(caps, settings.record),
+                rates={name: each for name, each in rates.items() if each is not None},
+            )
+        )
     except recording.CannotRun as error:
         click.echo(f"arc: {one_line(error.message)}", err=True)
         return error.code
     _say(done, ["--db", str(path)] if db else [])
     return done.code
+
+
+def _limits(given: dict[str, float | str | None], settings: RecordConfig) -> Limits:
+    """The caps of the options, of the settings where there is no option."""
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        chosen = getattr(settings, name) if value is None else value
+        found[name] = None if chosen == NO_CAP else chosen
+    return Limits(
+        calls=found["max_steps"],
+        tokens=found["max_tokens"],
+        usd=found["max_usd"],
+        minutes=found["max_minutes"],
+    )
 
 
 def _label(given: str) -> tuple[str, str]:
@@ -103,14 +186,99 @@ def _say(done: Recorded, where: list[str]) -> None:
         click.echo(f"… and {count(len(done.traces) - SHOWN, 'more run')}", err=True)
     if done.unread:
         click.echo(f"{count(done.unread, 'call')} unreadable", err=True)
+    if done.refused:
+        more = f"; {done.unrecorded} of them not recorded" if done.unrecorded else ""
+        calls = count(done.refused, "call")
+        click.echo(f"{calls} refused{more}: {one_line(done.refusal or '')}", err=True)
     if done.trouble is not None:
         click.echo(f"arc: the recording is incomplete: {one_line(done.trouble)}", err=True)
     if not done.traces:
-        if done.trouble is None and not done.unread:
+        if done.trouble is None and not (done.unread or done.refused):
             click.echo(UNUSED, err=True)
         return
     after = ["arc", "show", done.traces[0].id[:8]] if len(done.traces) == 1 else ["arc", "ls"]
     click.echo(f"next: {shlex.join([*after, *where])}", err=True)
+
+
+class StopView(Struct, frozen=True, kw_only=True):
+    """Whether recorders of a database are stopped, by whom, when, why; `changed` by this command.
+
+    `stops` is "new runs" or "every call", None where nothing is stopped. After `--off` the order
+    that ended stands here.
+    """
+
+    database: str
+    file: str
+    stopped: bool
+    changed: bool
+    stops: str | None = None
+    by: str | None = None
+    at_ns: int | None = None
+    because: str | None = None
+    broken: str | None = None
+
+
+@click.command(
+    epilog=examples(
+        "arc stop --because 'refunds went out twice'", "arc stop --now", "arc stop --off"
+    )
+)
+@click.option("--now", is_flag=True, help="Also refuse the next call of runs under way.")
+@click.option("--because", metavar="REASON", help="Why; told to whoever is refused.")
+@click.option("--off", is_flag=True, help="Let recorders go on.")
+@json_option
+@db_option
+def stop(now: bool, because: str | None, off: bool, as_json: bool, db: Path | None) -> int:
+    """Stop what is recorded: refuse new runs at `arc record`, and let those under way finish.
+
+    Calls in flight always finish and are recorded. Recorders in all processes see the order with
+    their next call. It stands in a file beside the database, named like it with .stop at the end:
+    to make that file by hand stops every call, as --now does.
+    """
+    from replay import stop_order as orders
+
+    if off and (now or because is not None):
+        raise click.UsageError("--off takes neither --now nor --because")
+    if because is not None and not because.strip():
+        raise click.UsageError("--because needs a reason")
+    path = database_path(db)
+    before = orders.stop_order(path)
+    if off:
+        order = orders.resume(path)
+        changed = order is not None
+    else:
+        order = orders.stop(path, by=author(), because=because, at_once=now)
+        changed = order != before
+    if as_json:
+        found = order or orders.StopOrder(at_once=False)
+        stops = "every call" if found.at_once else "new runs"
+        print_json(
+            StopView(
+                database=str(path),
+                file=str(orders.stop_file(path)),
+                stopped=not off,
+                changed=changed,
+                stops=stops if order is not None else None,
+                by=found.by,
+                at_ns=found.at_ns,
+                because=found.because,
+                broken=found.broken,
+            )
+        )
+        return 0
+    if not path.exists():
+        click.echo(f"{path}: no such database yet", err=True)
+    print_line(console(), _stop_text(path, order, off=off, changed=changed))
+    return 0
+
+
+def _stop_text(path: Path, order: StopOrder | None, *, off: bool, changed: bool) -> str:
+    if order is None:
+        return f"Recording into {path} was not stopped."
+    if off:
+        return f"Recording into {path} goes on. It was {order.text}."
+    again = "" if changed else "already "
+    return f"Recording into {path} is {again}{order.text}. {order.scope} Resume: arc stop --off"
 
 
 CLAUDE_CODE = """\

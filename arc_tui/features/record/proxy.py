@@ -25,9 +25,28 @@ from yarl import URL
 from arc_tui.features.record.listening import while_connected
 from arc_tui.features.record.live import LOOPBACK
 from replay.errors import ArcError
-from replay.recorder.exchange import ExchangeCapture, RecordedExchange, api_of, can_brotli
+from replay.models.protocol import POLL_S
+from replay.recorder.caps import (
+    NO_RETRY,
+    STATUS,
+    AskedCall,
+    CallGuard,
+    Ticket,
+    refusal_body,
+)
+from replay.recorder.exchange import (
+    MOST_BYTES,
+    Api,
+    ExchangeCapture,
+    RecordedExchange,
+    Refusal,
+    api_of,
+    can_brotli,
+    is_batch,
+)
 
 LEFT = "the client disconnected before the end"
+LEFT_WAITING = "the client disconnected while the call waited for calls in flight"
 
 _HOP = frozenset(
     {
@@ -79,13 +98,17 @@ def checked(provider: Provider) -> Provider:
 
 class Proxy:
     """Passes on what comes; `take` is given each call of a model when it is over, in the server's
-    thread, and the last of the answer is passed on when what it gives is done. Use as an
-    asynchronous context manager."""
+    thread, and the last of the answer is passed on when what it gives is done. What `guard` refuses
+    is answered here. Use as an asynchronous context manager."""
 
-    def __init__(self, providers: tuple[Provider, ...], take: Take) -> None:
+    def __init__(
+        self, providers: tuple[Provider, ...], take: Take, guard: CallGuard | None = None
+    ) -> None:
         self._word = secrets.token_urlsafe(16)
         self._providers = {provider.name: checked(provider) for provider in providers}
         self._take = take
+        self._guard = guard
+        self._settled = asyncio.Condition()
         self._runner = web.AppRunner(
             self._application(),
             access_log=None,
@@ -127,7 +150,7 @@ class Proxy:
         }
 
     def _application(self) -> web.Application:
-        app = web.Application(middlewares=[while_connected])
+        app = web.Application(middlewares=[while_connected], client_max_size=MOST_BYTES)
         app.router.add_route("*", "/{tail:.*}", self._pass_on)
         return app
 
@@ -147,6 +170,11 @@ class Proxy:
         provider, path = aim
         api = api_of(request.method, path)
         if api is None:
+            refusal = self._guard and is_batch(request.method, path) and self._guard.refuse_batch()
+            if refusal:
+                return _refusal_response(
+                    "messages" if provider.name == "anthropic" else "chat", refusal
+                )
             return (await self._exchange(request, provider, path, None))[0]
         ear = ExchangeCapture(
             api,
@@ -154,26 +182,57 @@ class Proxy:
             request.headers.get("Content-Encoding", ""),
             client=request.headers.get("User-Agent"),
         )
-        broken: str | None = LEFT
+        call = _Call(ear, self._take, self._guard)
         try:
-            answer, broken = await self._exchange(request, provider, path, ear)
+            refusal = await self._admit(request, call)
+            if refusal is not None:
+                return _refusal_response(api, refusal)
+            answer, call.broken = await self._exchange(request, provider, path, call)
             return answer
         finally:
-            if not ear.ended:
-                self._take(ear.end(broken))
+            call.end()
+            await self._tell_settled()
+
+    async def _admit(self, request: web.Request, call: _Call) -> Refusal | None:
+        """Why a call is refused, None once it may be made. What its caps need of it is read."""
+        guard = self._guard
+        if guard is None:
+            return None
+        asked: AskedCall | None = None
+        if guard.reads_requests:
+            body = await call.read(request)
+            asked = guard.read_call(body, request.headers.get("Content-Encoding", ""))
+        call.broken = LEFT_WAITING
+        while (found := guard.ask(asked)) is None:
+            async with self._settled:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._settled.wait(), POLL_S)
+        call.broken = LEFT
+        if isinstance(found, Ticket):
+            call.ticket = found
+            return None
+        await call.read(request)
+        call.refuse(found)
+        return found
+
+    async def _tell_settled(self) -> None:
+        """Who waits for calls in flight asks again."""
+        async with self._settled:
+            self._settled.notify_all()
 
     async def _exchange(
-        self, request: web.Request, provider: Provider, path: str, ear: ExchangeCapture | None
+        self, request: web.Request, provider: Provider, path: str, call: _Call | None
     ) -> tuple[web.StreamResponse, str | None]:
         """Pass a request on and its answer back; with the answer, how the provider's side broke."""
         assert self._session is not None
         answer: web.StreamResponse | None = None
+        ear = call.ear if call is not None else None
         try:
             async with self._session.request(
                 request.method,
                 URL(provider.origin + path, encoded=True),
                 headers=_passed(request.headers),
-                data=_overheard(request, ear) if request.body_exists else None,
+                data=_body(request, call),
                 allow_redirects=False,
                 proxy=_proxy(provider),
             ) as came:
@@ -192,20 +251,73 @@ class Proxy:
                         data = data[: len(data) - len(held)]
                     if data:
                         await _give(answer, data)
-            if ear is not None:
-                await self._kept(ear.end())
+            if call is not None:
+                call.broken = None
+                taken = call.end()
+                await self._tell_settled()
+                if taken is not None:
+                    await _kept(taken)
             if held:
                 await _give(answer, held)
         except _Left:
             raise
         except (aiohttp.ClientError, ConnectionError, TimeoutError) as error:
+            if call is not None:
+                call.sent = not isinstance(error, aiohttp.ClientConnectorError)
             return _broken(error, request, answer)
         await answer.write_eof()
         return answer, None
 
-    async def _kept(self, exchange: RecordedExchange) -> None:
-        with suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.shield(self._take(exchange)), KEPT_WITHIN_S)
+
+class _Call:
+    """One call of a model on its way: what is heard of it, and its ticket where it was admitted."""
+
+    def __init__(self, ear: ExchangeCapture, take: Take, guard: CallGuard | None) -> None:
+        self.ear = ear
+        self.ticket: Ticket | None = None
+        self.broken: str | None = LEFT
+        self.sent = True
+        self.body: bytes | None = None
+        self._take = take
+        self._guard = guard
+        self._refusal: Refusal | None = None
+
+    async def read(self, request: web.Request) -> bytes:
+        """The whole body of its request, before any of it is passed on."""
+        if self.body is None:
+            self.body = await request.read()
+            self.ear.take_request(self.body)
+        return self.body
+
+    def refuse(self, refusal: Refusal) -> None:
+        """It is answered here, with a refusal."""
+        self.ear.answering(STATUS, {"content-type": "application/json"})
+        self.ear.answered(refusal_body(self.ear.api, refusal))
+        self.broken, self._refusal = None, refusal
+
+    def end(self) -> Awaitable[object] | None:
+        """It is over: settle and take it, once; done when what `take` gives is."""
+        if self.ear.ended:
+            return None
+        exchange = self.ear.end(self.broken, self._refusal)
+        if self.ticket is not None and self._guard is not None:
+            self._guard.settle(self.ticket, exchange if self.sent else None)
+        return self._take(exchange)
+
+
+async def _kept(taken: Awaitable[object]) -> None:
+    with suppress(TimeoutError):
+        await asyncio.wait_for(asyncio.shield(taken), KEPT_WITHIN_S)
+
+
+def _refusal_response(api: Api, refusal: Refusal) -> web.Response:
+    """What the client of a refused call is told."""
+    return web.Response(
+        status=STATUS,
+        body=refusal_body(api, refusal),
+        content_type="application/json",
+        headers=NO_RETRY,
+    )
 
 
 class _Left(ConnectionError):
@@ -230,6 +342,15 @@ def _broken(
     if request.transport is not None:
         request.transport.abort()  # as it broke for us: an end would say that this was all
     return answer, why
+
+
+def _body(request: web.Request, call: _Call | None) -> bytes | AsyncIterator[bytes] | None:
+    """What is passed on of a request: as it comes, or what was read of it."""
+    if not request.body_exists:
+        return None
+    if call is not None and call.body is not None:
+        return call.body
+    return _overheard(request, call.ear if call is not None else None)
 
 
 async def _overheard(request: web.Request, ear: ExchangeCapture | None) -> AsyncIterator[bytes]:

@@ -15,18 +15,23 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from arc_tui.features.record.live import Commits, LiveWriter, Written, write_until
+from replay.budget import Limits
 from replay.errors import ArcError
 from replay.models.protocol import OFFICIAL
+from replay.providers import Rates
+from replay.recorder.caps import NO_CAPS, CallGuard, caps_text
 from replay.recorder.exchange import RecordedExchange
 from replay.recorder.recording import About, Log
 from replay.store.handle import now_ns
 from replay.store.trouble import keeping_errors
+from replay.trace import CAPS_LABEL
 
 _T = TypeVar("_T")
 
@@ -43,12 +48,16 @@ _PROVIDERS = (
 
 class Recorded(Struct, frozen=True, kw_only=True):
     """What came of it: the command's exit code, the traces, how many calls could not be read, and
-    why something could not be kept."""
+    why something could not be kept; how many calls were refused, how many of those are no part of
+    the recording, and by which cap or order the last one was."""
 
     code: int
     traces: tuple[Written, ...] = ()
     unread: int = 0
     trouble: str | None = None
+    refused: int = 0
+    unrecorded: int = 0
+    refusal: str | None = None
 
 
 class CannotRun(ArcError):
@@ -60,13 +69,25 @@ class CannotRun(ArcError):
         self.code = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_ALLOWED
 
 
+RECORDED_REFUSALS = 20
+"""Refused calls that become steps; a program that goes on asking would fill the database."""
+
+
 async def record(
-    path: Path, command: Sequence[str], about: About, *, split: bool = False
+    path: Path,
+    command: Sequence[str],
+    about: About,
+    *,
+    split: bool = False,
+    caps: Limits = NO_CAPS,
+    rates: Mapping[str, Rates] | None = None,
 ) -> Recorded:
-    """Run a command and record what it asks into a database.
+    """Run a command and record what it asks into a database, within caps that are counted over all
+    of it; `rates` are prices that a person configured.
 
     Raises CannotRun where there is no such command, StoreUnusable where there is no database, and
-    ArcError where a provider's address in the environment is none.
+    ArcError where a provider's address in the environment is none, and where the recorders of the
+    database are stopped.
     """
     from arc_tui.features.record.proxy import Provider, Proxy
 
@@ -74,18 +95,30 @@ async def record(
         Provider(name, variable, os.environ.get(variable) or official)
         for name, variable, official in _PROVIDERS
     )
+    guard = CallGuard(path, caps, rates=rates)
+    order = guard.stopped
+    if order is not None:
+        raise ArcError(f"recording into {path} is {order.text}", "Try: arc stop --off")
+    if caps.any:
+        about = structs.replace(about, labels=about.labels | {CAPS_LABEL: caps_text(caps)})
     exchanges: list[RecordedExchange] = []
     commits = Commits()
+    refusals = count(1)
+    unrecorded = 0
 
     def take(each: RecordedExchange) -> Awaitable[bool]:
-        exchanges.append(each)
+        nonlocal unrecorded
+        if each.refused is not None and next(refusals) > RECORDED_REFUSALS:
+            unrecorded += 1
+        else:
+            exchanges.append(each)
         return commits.awaited()
 
     with ThreadPoolExecutor(1, thread_name_prefix="arc-writer") as thread:
         scribe = _ExchangeWriter(thread, about, split=split)
         await scribe.open(path)
         try:
-            async with Proxy(providers, take) as proxy:
+            async with Proxy(providers, take, guard) as proxy:
                 child = await _begun(command, {**os.environ, **_direct(proxy.environment())})
                 code = await _while_it_runs(child, exchanges, commits, scribe)
                 with commits.committing():  # for who still waits: a child of the command
@@ -99,6 +132,9 @@ async def record(
         traces=tuple(scribe.traces.values()),
         unread=scribe.unread,
         trouble=scribe.trouble,
+        refused=guard.refused,
+        unrecorded=unrecorded,
+        refusal=guard.refusal,
     )
 
 

@@ -72,6 +72,12 @@ APP = {
     "columns": "the columns of the run list when it opens",
     "mouse": "mouse support in the app; false leaves the mouse to the terminal",
 }
+RECORD = {
+    "max_steps": "model calls that a recorded run may make",
+    "max_tokens": "tokens that a recorded run may use",
+    "max_usd": "USD that a recorded run may cost",
+    "max_minutes": "minutes that a recorded run may take",
+}
 REDACT = {
     "pii": "mask personal data too",
     "keys": "fields whose text is never stored",
@@ -99,6 +105,11 @@ def _in_file(
         value = getattr(config.redact, name)
         origin = "file" if name in said.get("redact", {}) else "default"
         yield Setting(name=f"redact.{name}", value=_text(value), origin=origin, means=means)
+    for name, means in RECORD.items():
+        value = getattr(config.record, name)
+        origin = "file" if name in said.get("record", {}) else "default"
+        shown = _text(value) if value is not None else "none"
+        yield Setting(name=f"record.{name}", value=shown, origin=origin, means=means)
     for name, pattern in config.redact.patterns.items():
         means = "matches are masked"
         yield Setting(name=f"redact.patterns.{name}", value=pattern, origin="file", means=means)

@@ -26,6 +26,7 @@ from arc_tui.ui import format
 from arc_tui.ui.document import INDENT, LABEL, Document, Fold, HintBlock
 from arc_tui.views.brief import brief_markdown, brief_text, judged_line
 from arc_tui.views.code import OutputView, output_view
+from arc_tui.views.columns import caps_text
 from arc_tui.views.evidence import candidate_text
 from arc_tui.views.trace import TraceView, build_diagnose, build_trace
 from arc_tui.views.tree import EveryBranch, TreeRow, indent, limit_depth, visible
@@ -117,7 +118,9 @@ def print_trace(out: Console, view: TraceView) -> None:
     mark = format.outcome_mark(row.outcome, warned=bool(row.warnings))
     name = " · ".join(filter(None, [row.task, row.trial and f"trial {row.trial}"]))
     head = Text(f"{row.trace[:8]}  ").append(format.one_line(name or row.title or row.source_id))
-    out.print(head.append("  ").append_text(mark).append(f" {row.outcome_value or row.outcome}"))
+    head.append("  ").append_text(mark).append(f" {row.outcome_value or row.outcome}")
+    caps = caps_text(row)
+    out.print(head.append(f"  {caps}") if caps else head)
     if name and row.title:
         out.print(Text(format.one_line(row.title)), style="dim")
     out.print(

@@ -22,6 +22,7 @@ from arc_tui.ui.keys import with_keys
 from arc_tui.ui.page import LinkedPage
 from arc_tui.ui.styles import StyledWidget, TabLine
 from arc_tui.views import step as steps
+from arc_tui.views.columns import caps_text
 from arc_tui.views.step import StepView
 from arc_tui.views.trace import EMPTY_TRACE, TraceView
 from taxonomy.query.listing import RunRow
@@ -150,6 +151,7 @@ class TraceHead(StyledWidget):
             (ended, self.style_of(warned)),
             f" · {format.count(row.steps, 'step')}",
             f" · {model_names(row.models) or 'model unknown'}",
+            f" · {caps}" if (caps := caps_text(row)) else "",
         )
 
     def _break(self) -> Text:
