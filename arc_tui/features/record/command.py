@@ -16,10 +16,12 @@ import click
 from arc_tui.cli import console, database_path, db_option, examples, require, unlock
 from arc_tui.features.record.live import LOOPBACK, PORT
 from arc_tui.ui.format import count, cut, one_line
+from replay.errors import ArcError
 
 if TYPE_CHECKING:
     from arc_tui.features.record.live import Written
     from arc_tui.features.record.recording import Recorded
+    from taxonomy.golden import GoldenSet
 
 
 SHOWN = 5
@@ -41,6 +43,12 @@ UNUSED = (
 @click.option("--variant", help="The version of the agent.")
 @click.option("--title", help="A title; default: the first user message.")
 @click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="A label; repeatable.")
+@click.option(
+    "--golden",
+    type=click.Path(file_okay=False, path_type=Path),
+    envvar="ARC_GOLDEN",
+    help="The folder of the golden set that the run is measured on (ARC_GOLDEN).",
+)
 @click.option("--split", is_flag=True, help="Record each conversation as a run of its own.")
 @db_option
 def record(
@@ -49,6 +57,7 @@ def record(
     variant: str | None,
     title: str | None,
     labels: tuple[str, ...],
+    golden: Path | None,
     split: bool,
     db: Path | None,
 ) -> int:
@@ -64,17 +73,19 @@ def record(
     from arc_tui.features.record import recording
     from replay.formats.source import mended
     from replay.recorder.recording import About
+    from replay.trace import GOLDEN
     from replay.written import refuse_halves
 
     require("arc record", "aiohttp", "multidict", "truststore", "yarl")
     # What the server remarks of a broken connection would land in the command's own output.
     logging.getLogger("aiohttp").addHandler(logging.NullHandler())
     refuse_halves(task, variant, title, *labels)
+    stamps = {} if golden is None else {GOLDEN: _intact(golden).golden.stamp}
     about = About(
         title=title,
         task=task,
         variant=variant,
-        labels={"command": mended(shlex.join(command)), **dict(map(_label, labels))},
+        labels={"command": mended(shlex.join(command)), **dict(map(_label, labels)), **stamps},
     )
     path = database_path(db)
     try:
@@ -84,6 +95,16 @@ def record(
         return error.code
     _say(done, ["--db", str(path)] if db else [])
     return done.code
+
+
+def _intact(folder: Path) -> GoldenSet:
+    """The golden set there. Raises ArcError where it is not as it was frozen."""
+    from taxonomy.golden import read_set
+
+    found = read_set(folder)
+    if not found.intact:
+        raise ArcError(f"{folder}: is not as it was frozen", "Try: arc golden check")
+    return found
 
 
 def _label(given: str) -> tuple[str, str]:
