@@ -56,10 +56,16 @@ _STAMPED = re.compile(r"([1-9][0-9]{0,8}) ([0-9a-f]{12,64})")
 
 def golden_of(run: TraceRow | Header | Mapping[str, str]) -> GoldenVersion | None:
     """The golden set that a run (or its labels) is stamped with, None where it is with none."""
+    found = _STAMPED.fullmatch(stamp_of(run) or "")
+    return GoldenVersion(version=int(found[1]), digest=found[2]) if found else None
+
+
+def stamp_of(run: TraceRow | Header | Mapping[str, str]) -> str | None:
+    """The stamp as it stands, whether or not it is one of ours: two that differ are two sets."""
     labels = run if isinstance(run, Mapping) else run.labels
     known = msgspec.json.decode(labels) if isinstance(labels, str) else labels
-    found = _STAMPED.fullmatch(str(known.get(GOLDEN, "")))
-    return GoldenVersion(version=int(found[1]), digest=found[2]) if found else None
+    stamp = known.get(GOLDEN)
+    return None if stamp is None else str(stamp)
 
 
 # --- what stands in the files

@@ -44,7 +44,7 @@ def _verdict(check: dict[str, Any], run: dict[str, Any]) -> tuple[bool | None, s
         return met, "" if met else f"not met: {check['expect']}"
     if check["kind"] == "answer":
         text = run["answer"] if check.get("where", "answer") == "answer" else "\n".join(run["said"])
-        met = any(_holds(check["how"], text or "", each) for each in check["texts"])
+        met = _any(_holds(check["how"], text or "", each) for each in check["texts"])
         return met, "" if met else f"{check['how']} not met: {' or '.join(check['texts'])}"
     return None, f"{check['kind']}: not decided here"
 
@@ -235,11 +235,15 @@ def _any(parts: Iterable[bool | None]) -> bool | None:
 # --- answers
 
 
-def _holds(how: str, answer: str, text: str) -> bool:
+def _holds(how: str, answer: str, text: str) -> bool | None:
+    """None where a letter of multiple choice is wanted and the answer has none."""
     if how == "regex":
         return re.search(text, answer) is not None
     if how == "equals":
         return _plain(answer) == _plain(text)
+    if len(text) == 1 and text.isalpha():
+        letters = re.findall(r"(?<!\w)[A-Z](?!\w)", answer.strip())
+        return letters[-1] == text.upper() if letters else None
     plain = _plain(answer)
     lines = [_plain(line) for line in text.splitlines() if line.strip()]
     return all(re.search(rf"(?<!\w){re.escape(line)}(?!\w)", plain) for line in lines)
