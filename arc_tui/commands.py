@@ -93,6 +93,16 @@ GOLD = _group(
         "rm": "arc_tui.features.gold:remove",
     },
 )
+GOLDEN = _group(
+    "Golden tasks: a frozen set made of runs, to measure changes on.",
+    {
+        "add": "arc_tui.features.golden.command:add",
+        "check": "arc_tui.features.golden.command:check",
+        "list": "arc_tui.features.golden.command:list_",
+        "export": "arc_tui.features.golden.command:export",
+        "rm": "arc_tui.features.golden.command:remove",
+    },
+)
 BUNDLE = _group(
     "Replays as portable files.",
     {"verify": "arc_tui.features.database.recover:verify_replay"},
@@ -147,6 +157,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "judge": "arc_tui.features.judge.command:score",
         "calibrate": "arc_tui.features.calibration.command:calibrate",
         "gold": "arc_tui.commands:GOLD",
+        "golden": "arc_tui.commands:GOLDEN",
     },
     "Capture": {
         "import": "arc_tui.features.imports.command:import_",

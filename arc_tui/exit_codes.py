@@ -9,7 +9,7 @@ MEANINGS = {
     "1": "the answer is no: search and diagnose found none, compare differs, bisect names no"
     " culprit, try or suggest found no significant fix, a probe is inconclusive, doctor or verify"
     " failed, db export or db import left something out; replay --exit-code: the edit diverges;"
-    " calibrate --check: not approved; gate: a regression",
+    " calibrate --check: not approved; gate: a regression; golden check: a problem was found",
     "2": "usage, bad input, not answered (a response is not cached, or was declined), unfinished;"
     " gate: nothing to compare, or too little power where it is required",
     "3": "a bug in arc: the traceback is on standard error",

@@ -295,6 +295,11 @@ class Header(Struct, frozen=True, kw_only=True, omit_defaults=True):
     end_ns: int | None = None
 
 
+GOLDEN = "arc.golden"
+"""The label that names the golden set a run was measured on, as attributes and metadata of sources
+do: `"<version> <digest>"`."""
+
+
 class Batch(Struct, frozen=True, eq=False, kw_only=True):
     """A piece of one trace: its header as known so far and some of its spans, in any order.
 

@@ -18,11 +18,11 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Literal, NamedTuple, TypeAlias
 
-import msgspec
 from msgspec import Struct
 
 from replay.statistics import Rate, clustered
 from replay.store.rows import TraceRow
+from taxonomy.golden import stamp_of
 from taxonomy.metrics import cost
 from taxonomy.metrics.cost import Money
 from taxonomy.metrics.reliability import mean_rate, pass_hat
@@ -42,9 +42,6 @@ DRAWS = 20_000
 
 _COUNTABLE_BITS = 20_000_000_000
 """Bits that counting all signs may move: about two seconds."""
-
-GOLDEN = "arc.golden"
-"""The label of a run that names its golden set, `"<version> <digest>"`."""
 
 Reason: TypeAlias = Literal["drop", "tasks lost", "cost"]
 Status: TypeAlias = Literal["regression", "green", "too little power", "cost unknown"]
@@ -118,7 +115,7 @@ def read_group(rows: Sequence[TraceRow]) -> Group:
         taskless=sum(row.task is None for row in rows),
         unknown=sum(row.outcome == "unknown" for row in rows),
         verifiers=tuple(sorted({row.outcome_by for row in rows if row.outcome_by})),
-        golden=tuple(sorted({golden_of(row) for row in rows}, key=lambda name: name or "")),
+        golden=tuple(sorted({stamp_of(row) for row in rows}, key=lambda name: name or "")),
     )
 
 
@@ -131,11 +128,6 @@ def _trials(rows: Sequence[TraceRow]) -> Trials:
         traces=tuple(row.trace for row in rows),
         money=cost.total(map(money_of, decided)),
     )
-
-
-def golden_of(row: TraceRow) -> str | None:
-    """The golden set that a run says it was measured on, None where it names none."""
-    return msgspec.json.decode(row.labels, type=dict[str, str]).get(GOLDEN)
 
 
 class Paired(Struct, frozen=True, kw_only=True):

@@ -8,9 +8,10 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from replay import messages
 from replay.store.handle import Store
 from replay.store.rows import TraceRow, columns
-from replay.trace import Level
+from replay.trace import Level, Message
 from taxonomy.classes import Shape
 from taxonomy.held_out import HeldOutNote, hidden
 from taxonomy.query.failures import count_runs
@@ -170,3 +171,34 @@ def held_out_note(store: Store, *, shown: bool = False) -> HeldOutNote:
     """What lists, counts and the tagging queue leave out, unless it is to be `shown`."""
     tasks = hidden(store)
     return HeldOutNote(tasks=tasks, runs=count_runs(store, tasks) if tasks else 0, shown=shown)
+
+
+_PROMPTS = """
+SELECT 'a system prompt', NULL, dialect, body FROM message
+WHERE id IN (SELECT system FROM model_call)
+UNION ALL
+SELECT 'tool definitions', NULL, NULL, body FROM toolset
+WHERE id IN (SELECT toolset FROM model_call)
+"""
+
+_EXAMPLES = """
+WITH RECURSIVE begun(task, node) AS (
+  SELECT DISTINCT t.task, m.context FROM trace t JOIN step s ON s.trace = t.id AND s.step = 0
+    JOIN model_call m ON m.span = s.ask WHERE t.complete AND m.context IS NOT NULL),
+above(task, node) AS (
+  SELECT task, c.parent FROM begun JOIN context c ON c.id = node WHERE c.parent IS NOT NULL
+  UNION
+  SELECT task, c.parent FROM above JOIN context c ON c.id = node WHERE c.parent IS NOT NULL)
+SELECT 'an example before the task of a run', task, g.dialect, g.body
+FROM above JOIN context c ON c.id = node JOIN message g ON g.id = c.message
+"""
+
+
+def prompt_texts(store: Store) -> Iterator[tuple[str, str | None, str]]:
+    """(where, task, text) of all that agents were told before their tasks: system prompts, tool
+    definitions, and what stands before the message that a run of a task begins with."""
+    for query in (_PROMPTS, _EXAMPLES):
+        for place, task, dialect, body in store.db.execute(query):
+            value = msgspec.json.decode(body)
+            told = messages.text(Message(dialect=dialect, body=value)) if dialect else str(value)
+            yield place, task, told

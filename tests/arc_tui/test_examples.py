@@ -70,6 +70,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("tag", "add", FAILED_RUN, "4", "h"),
         ("tag", "add", "last", "--clean"),
         ("gold", "import", "gold.jsonl"),
+        ("golden", "add", FAILED_RUN, "shop-warranty-v3-0"),
         ("db", "export", "export.jsonl"),
     ):
         assert spoken(*arguments, cwd=folder).code == 0

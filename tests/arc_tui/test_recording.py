@@ -18,6 +18,7 @@ import time
 import zlib
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from datetime import date
 from fcntl import ioctl
 from importlib import import_module
 from pathlib import Path
@@ -40,6 +41,8 @@ from replay.store import read
 from replay.store.handle import Store
 from replay.store.rows import trace_rows
 from replay.trace import Trace
+from taxonomy.golden import GoldenTask, JudgeCheck, golden_of, read_or_new
+from taxonomy.golden_changes import Pinned, add_tasks
 from taxonomy.judgements.schema import open_ledger
 from tests import openai_api
 from tests.messages_api import MessagesApi, message, text
@@ -462,6 +465,24 @@ def test_the_command_has_its_input_and_output_and_arc_says_the_rest(
     )
     assert trace.header.labels["by"] == "me"
     assert trace.header.labels["command"].endswith("--db -x")
+
+
+@pytest.mark.process
+def test_a_run_is_stamped_with_the_golden_set_that_it_is_measured_on(
+    api: MessagesApi, tmp_path: Path
+) -> None:
+    db, golden = str(tmp_path / "arc.db"), tmp_path / "golden"
+    task = GoldenTask(
+        id="a", task="a", text="hello", k=1, reason="x", check=(JudgeCheck(item="ok?"),)
+    )
+    made = add_tasks(read_or_new(golden), [(task, Pinned())], date(2026, 11, 28))
+    done = arc("--db", db, "--golden", str(golden), "--task", "a", "--", *agent("pass"))
+    assert done.returncode == 0, done.stderr
+    assert golden_of(only(tmp_path / "arc.db").header) == made.golden
+    (golden / "a.toml").write_text((golden / "a.toml").read_text().replace("k = 1", "k = 2"))
+    done = arc("--db", db, "--golden", str(golden), "--", "true")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "is not as it was frozen" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -827,3 +827,18 @@ def test_a_real_log_with_steps_reads_as_by_hand() -> None:
     assert [call.asked_by for call in tools(batch)] == [call.id for call in models(batch)]
     passed = [batch.header.outcome.status for batch in batches].count("passed")
     assert passed == 9
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"metadata": {"arc.golden": "3 0123456789abcdef"}},
+        {"tags": ["nightly", "arc.golden=3 0123456789abcdef"]},
+        {"metadata": {"arc.golden": "3 0123456789abcdef"}, "tags": ["arc.golden=2 0"]},
+    ],
+)
+def test_an_evaluation_names_the_golden_set_that_it_measures(tmp_path: Path, more: Json) -> None:
+    log = {"version": 2, "status": "success", "eval": {**SPEC, **more}, "samples": [sample([])]}
+    (tmp_path / "log.json").write_text(json.dumps(log))
+    (batch,), _ = load(tmp_path / "log.json")
+    assert batch.header.labels["arc.golden"] == "3 0123456789abcdef"

@@ -42,6 +42,7 @@ from tests.replay.otlp_case import (
     event,
     hexed,
     logs,
+    pairs,
     read,
     record,
     said,
@@ -366,6 +367,17 @@ def test_the_version_of_the_prompt_is_the_variant(tmp_path: Path) -> None:
         tmp_path / "x.jsonl", spans(span("ask", 1, None, {**chat([USER], ANSWER), **given}))
     )
     assert batch.header.variant == "triage 3"
+
+
+def test_a_run_names_the_golden_set_that_it_was_measured_on(tmp_path: Path) -> None:
+    stamp = "3 0123456789abcdef"
+    asked = span("ask", 1, None, {**chat([USER], ANSWER), "arc.golden": stamp})
+    (batch,) = written(tmp_path / "span.jsonl", spans(asked))
+    assert batch.header.labels["arc.golden"] == stamp
+    whole = spans(span("ask", 1, None, chat([USER], ANSWER)))
+    whole["resourceSpans"][0]["resource"]["attributes"] += pairs({"arc.golden": stamp})
+    (batch,) = written(tmp_path / "resource.jsonl", whole)
+    assert batch.header.labels["arc.golden"] == stamp
 
 
 def test_what_no_field_holds_stays_beside_the_span_and_new_names_are_counted(

@@ -32,11 +32,13 @@ from arc_tui.features.record.live import LOOPBACK, PORT
 from arc_tui.places import author
 from arc_tui.ui.format import count, cut, one_line
 from replay.budget import Limits
+from replay.errors import ArcError
 
 if TYPE_CHECKING:
     from arc_tui.features.record.live import Written
     from arc_tui.features.record.recording import Recorded
     from replay.stop_order import StopOrder
+    from taxonomy.golden import GoldenSet
 
 
 SHOWN = 5
@@ -96,6 +98,12 @@ _cap_options = with_options(
 @click.option("--variant", help="The version of the agent.")
 @click.option("--title", help="A title; default: the first user message.")
 @click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="A label; repeatable.")
+@click.option(
+    "--golden",
+    type=click.Path(file_okay=False, path_type=Path),
+    envvar="ARC_GOLDEN",
+    help="The folder of the golden set that the run is measured on (ARC_GOLDEN).",
+)
 @click.option("--split", is_flag=True, help="Record each conversation as a run of its own.")
 @_cap_options
 @db_option
@@ -105,6 +113,7 @@ def record(
     variant: str | None,
     title: str | None,
     labels: tuple[str, ...],
+    golden: Path | None,
     split: bool,
     db: Path | None,
     **caps: float | str | None,
@@ -123,17 +132,19 @@ def record(
     from arc_tui.features.record import recording
     from replay.formats.source import mended
     from replay.recorder.recording import About
+    from replay.trace import GOLDEN
     from replay.written import refuse_halves
 
     require("arc record", "aiohttp", "multidict", "truststore", "yarl")
     # What the server remarks of a broken connection would land in the command's own output.
     logging.getLogger("aiohttp").addHandler(logging.NullHandler())
     refuse_halves(task, variant, title, *labels)
+    stamps = {} if golden is None else {GOLDEN: _intact(golden).golden.stamp}
     about = About(
         title=title,
         task=task,
         variant=variant,
-        labels={"command": mended(shlex.join(command)), **dict(map(_label, labels))},
+        labels={"command": mended(shlex.join(command)), **dict(map(_label, labels)), **stamps},
     )
     path, settings = database_path(db), read_config()
     rates = {said.model or name: said.prices for name, said in settings.models.items()}
@@ -167,6 +178,16 @@ def _limits(given: dict[str, float | str | None], settings: RecordConfig) -> Lim
         usd=found["max_usd"],
         minutes=found["max_minutes"],
     )
+
+
+def _intact(folder: Path) -> GoldenSet:
+    """The golden set there. Raises ArcError where it is not as it was frozen."""
+    from taxonomy.golden import read_set
+
+    found = read_set(folder)
+    if not found.intact:
+        raise ArcError(f"{folder}: is not as it was frozen", "Try: arc golden check")
+    return found
 
 
 def _label(given: str) -> tuple[str, str]:

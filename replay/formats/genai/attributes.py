@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from replay.formats.common import word
 from replay.formats.genai.records import RawSpan
-from replay.trace import Json
+from replay.trace import GOLDEN, Json
 
 INPUT = "gen_ai.input.messages"
 OUTPUT = "gen_ai.output.messages"
@@ -102,6 +102,7 @@ GAVE = Thing(
     "gcp.vertex.agent.llm_response", "haystack.agent.step.llm.output", "haystack.agent.output",
     "haystack.component.output", "response_data", OUTPUT,
 )  # fmt: skip
+GOLDEN_SET = Thing(GOLDEN)
 SESSION = Thing(
     "gen_ai.conversation.id", "session.id", "langfuse.session.id",
     "traceloop.association.properties.session_id", "anthropic.session.id",
@@ -113,7 +114,7 @@ PROMPT_VERSION = Thing("gen_ai.prompt.version", "langfuse.observation.prompt.ver
 _THINGS = (
     ASKED_MODEL, ANSWERED_MODEL, RESPONSE, USAGE_IN, USAGE_OUT, CACHE_READ, CACHE_WRITE,
     CACHE_WRITE_1H, REASONING, COST, STOP, TOOLS, TOOL, CALL, ARGUMENTS, RESULT, GIVEN, GAVE,
-    SESSION, AGENT, PROMPT, PROMPT_VERSION,
+    SESSION, GOLDEN_SET, AGENT, PROMPT, PROMPT_VERSION,
 )  # fmt: skip
 
 PARAMS = {

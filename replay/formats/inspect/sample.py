@@ -29,6 +29,7 @@ from replay.formats.inspect.tree import Node, Tree, failed_attempts, find_speake
 from replay.formats.source import Tally
 from replay.messages import content_text
 from replay.trace import (
+    GOLDEN,
     NO_TOOLS,
     AgentSpan,
     AnySpan,
@@ -134,6 +135,7 @@ def _header(
     task = word(spec.get("task"))
     start, end = _span_of_time(sample, tree)
     labels = {name: word(spec.get(name)) for name in ("model", "eval_id", "run_id")}
+    labels[GOLDEN] = golden_stamp(spec)
     judged = any(node.kind == "model" and node.speaker_type == "scorer" for node in tree.nodes)
     reference = known(
         target=texts.resolve(sample.get("target")),
@@ -156,6 +158,16 @@ def _header(
         start_ns=start,
         end_ns=end,
     )
+
+
+def golden_stamp(spec: dict[str, Any]) -> str | None:
+    """The golden set that an evaluation measures, by its metadata, else by a tag
+    `arc.golden=<version> <digest>`."""
+    tags = spec.get("tags")
+    tagged = (word(each) or "" for each in (tags if isinstance(tags, list) else ()))
+    begin = f"{GOLDEN}="
+    own = (each.removeprefix(begin) for each in tagged if each.startswith(begin))
+    return word(obj(spec.get("metadata")).get(GOLDEN)) or next(own, None)
 
 
 def _span_of_time(sample: dict[str, Any], tree: Tree) -> tuple[int | None, int | None]:

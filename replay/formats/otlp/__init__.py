@@ -24,7 +24,7 @@ from replay.formats.otlp.exports import Ends, by_line, exported
 from replay.formats.otlp.twins import Twins
 from replay.formats.sidecars import FileTally
 from replay.formats.source import HEAD_BYTES, Head, Parts, Source, Tally
-from replay.trace import AgentSpan, AnySpan, Batch, Header, Level
+from replay.trace import GOLDEN, AgentSpan, AnySpan, Batch, Header, Level
 
 NAME = "otlp"
 TITLE = "OpenTelemetry (OTLP JSON and protobuf)"
@@ -194,7 +194,10 @@ def _joined(name: str, given: list[RawSpan], told: list[Log]) -> list[RawSpan]:
 def _labels(found: list[Known]) -> dict[str, str]:
     resource = found[0].raw.resource
     session = (span.word(attributes.SESSION) for span in found)
-    return known(
+    golden = (span.word(attributes.GOLDEN_SET) for span in found)
+    stamp = word(resource.get(GOLDEN)) or next((each for each in golden if each), None)
+    labels = {} if stamp is None else {GOLDEN: stamp}
+    return labels | known(
         session=next((each for each in session if each is not None), None),
         service=word(resource.get("service.name")),
         environment=attributes.first_word(

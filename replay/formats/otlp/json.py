@@ -33,7 +33,7 @@ from replay.formats.genai.records import (
     nanos,
 )
 from replay.formats.source import Source, Tally, decode
-from replay.trace import Json, Status
+from replay.trace import GOLDEN, Json, Status
 
 S = TypeVar("S")
 L = TypeVar("L")
@@ -229,6 +229,7 @@ KEPT = (
     "deployment.environment.name",
     "deployment.environment",
     "session.id",
+    GOLDEN,
 )
 """Attributes of a resource that tell runs apart."""
 
