@@ -264,7 +264,7 @@ class _Links:
     def _definitions(self) -> Mapping[str, Sequence[int]]:
         """The places of the writes outside of tests, by the names that they define."""
         return _places(
-            () if is_test_file(each.edit.path) else _defined(each) for each in self._writes
+            () if is_test_file(each.edit.path) else _definitions_in(each) for each in self._writes
         )
 
     @cached_property
@@ -346,7 +346,7 @@ _DEFINED = re.compile(
 )
 
 
-def _defined(write: FileWrite) -> set[str]:
+def _definitions_in(write: FileWrite) -> set[str]:
     """The names that a write defines, or that it edits where they are defined."""
     texts = filter(None, (write.edit.after, write.edit.before))
     return {"".join(found) for text in texts for found in _DEFINED.findall(text)}
@@ -375,17 +375,17 @@ def _subject(name: str) -> str:
 
 def _red_edit(runs: Sequence[StepChecks], writes: Sequence[FileWrite]) -> RedEdit | None:
     """The edit after which a check that had passed failed to the end."""
-    last = {key: place for place, each in enumerate(runs) for key in _passed(each)}
+    last = {key: place for place, each in enumerate(runs) for key in _passed_keys(each)}
     before: dict[_Key, int] = {}
     for place, red in enumerate(runs):
         if red.run.failed:
-            failed = _failed(red)
+            failed = _failed_keys(red)
             green = max((before[key] for key in failed if key in before), default=None)
             if green is not None and all(last.get(key, -1) <= place for key in failed):
                 edit = _last_between(writes, runs[green], red)
                 if edit is not None:
                     return edit
-        before |= dict.fromkeys(_passed(red), place)
+        before |= dict.fromkeys(_passed_keys(red), place)
     return None
 
 
@@ -414,13 +414,13 @@ _Key = tuple[str, str, str]
 """A runner, and either the name of a check or the command that ran all of them."""
 
 
-def _passed(checks: StepChecks) -> list[_Key]:
+def _passed_keys(checks: StepChecks) -> list[_Key]:
     runner = checks.run.runner
     names = [(runner, name, "") for name in checks.run.succeeded]
     return [*names, (runner, "", checks.command)] if checks.run.is_green else names
 
 
-def _failed(checks: StepChecks) -> list[_Key]:
+def _failed_keys(checks: StepChecks) -> list[_Key]:
     """What a run that passed it would have to name: one of its checks, or the whole command."""
     runner = checks.run.runner
     names = [(runner, check.name, "") for check in checks.run.failures]
