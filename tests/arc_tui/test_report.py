@@ -11,22 +11,32 @@ import os
 import re
 import stat
 import subprocess
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
 
 from arc_tui import importing
 from arc_tui.commands import cli
+from arc_tui.features.report.html import render
+from arc_tui.features.report.run import build_run_page, hold
+from arc_tui.features.report.view import List, Page, Row, Table, Text
+from arc_tui.features.trace.pages import why_page
 from arc_tui.places import fixtures
 from replay.errors import ArcError
+from replay.redact.redactor import Redactor
 from replay.store.read import content_digest
 from replay.store.rows import trace_rows
 from taxonomy.judgements.schema import open_ledger
 from tests.arc_tui.free_case import put_bundled
 from tests.arc_tui.report_case import HOSTILE, arc_says, opened, run_of, stored
-from tests.browser import Page, chromium, needs_chromium
+from tests.browser import Page as Tab
+from tests.browser import chromium, needs_chromium
+from tests.shared import Imported
 
 BROKEN = "shop-many-wishes-v5-0"
 FIXED = "shop-many-wishes-v4-0"
@@ -41,26 +51,26 @@ def written(database: Path, folder: Path, run: str) -> Path:
     return file
 
 
-async def shown(page: Page) -> str:
+async def shown(page: Tab) -> str:
     """What is shown of the step that is chosen."""
     await page.settle()
     return str(await page.value("document.querySelector('.detail').innerText"))
 
 
-async def shows(page: Page, words: str) -> None:
+async def shows(page: Tab, words: str) -> None:
     """Until the step that is shown says it."""
     async with asyncio.timeout(30):
         while words not in await shown(page):
             await asyncio.sleep(0.02)
 
 
-async def printable(page: Page) -> None:
+async def printable(page: Tab) -> None:
     async with asyncio.timeout(60):
         while await page.value("document.documentElement.dataset.printable") != "yes":
             await asyncio.sleep(0.02)
 
 
-def nothing_was_asked(page: Page, file: Path) -> None:
+def nothing_was_asked(page: Tab, file: Path) -> None:
     """No request but for the file itself, and no error in the console."""
     assert {url.partition("#")[0] for url in page.asked} <= {"about:blank", file.as_uri()}
     assert page.refused == []
@@ -157,7 +167,7 @@ async def test_it_can_be_read_in_the_dark_in_the_light_and_by_all(
         nothing_was_asked(page, file)
 
 
-async def violations(page: Page) -> list[str]:
+async def violations(page: Tab) -> list[str]:
     found: list[dict[str, Any]] = json.loads(
         await page.value("axe.run().then(found => JSON.stringify(found.violations))")
     )
@@ -383,6 +393,58 @@ def test_a_failed_run_of_forty_steps_is_below_200_kb(tmp_path: Path) -> None:
     assert file.stat().st_size < 200_000
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert_only_our_script(file.read_text())
+
+
+@given(st.text())
+def test_no_text_of_a_run_becomes_markup(text: str) -> None:
+    page = Page(
+        kind="run",
+        title=text,
+        outcome=None,
+        facts=(text,),
+        summary=(Text(text=text, label=text, aside=text),),
+        tables=(Table(title=text, columns=(text,), rows=((text,),)),),
+        list=List(kind="tree", title=text, columns=(text,), rows=(Row(cells=(text, text)),)),
+        runs=(),
+        brief=text,
+    )
+    html = render(page, Redactor(b"key")).decode()
+    assert_only_our_script(html)
+    tags = Tags()
+    tags.feed(html)
+    tags.close()
+    assert tags.found == TAGS
+
+
+class Tags(HTMLParser):
+    """The elements of a page, as a parser of HTML sees them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append(tag)
+
+
+TAGS = [
+    *("html", "head", "meta", "meta", "meta", "meta", "meta", "meta", "title", "style", "body"),
+    *("noscript", "main", "p", "pre", "header", "main", "script", "script"),
+]
+
+
+def test_real_runs_come_back_with_their_digests_and_are_small(others: Imported) -> None:
+    sizes = []
+    with open_ledger(others.path) as store:
+        rows = trace_rows(store)
+        for row in rows:
+            held, _ = hold(store, row.trace)
+            assert (held.digest, held.masked) == (held.recorded, ()), row
+            if 30 <= row.steps <= 50:
+                page = build_run_page(store, row.trace, why_page)
+                sizes.append(len(render(page, store.redactor)))
+    assert rows
+    assert max(sizes, default=0) < 200_000
 
 
 def test_the_same_run_gives_the_same_bytes(bundled: Path, tmp_path: Path) -> None:
