@@ -40,11 +40,12 @@ from replay import kept
 from replay.errors import ArcError
 from replay.store import edits
 from replay.store.handle import Store
-from replay.store.rows import trace_row
+from replay.store.rows import TraceRow, trace_row
+from taxonomy.golden import read_or_new
 from taxonomy.judgements.schema import open_ledger
 
 if TYPE_CHECKING:
-    from arc_tui.features.report.postmortem import Tried
+    from arc_tui.features.report.postmortem import GoldenLine, Tried
 
 
 @click.command(
@@ -204,9 +205,20 @@ def _write_postmortem(store: Store, run: str) -> str:
         store,
         run,
         tried=tuple(_tried(store, trace_row(store, run).trace)),
+        golden=tuple(_golden_tasks(trace_row(store, run))),
         owners=read_owners(playbook=playbook),
         playbook=playbook,
     )
+
+
+def _golden_tasks(row: TraceRow) -> Iterator[GoldenLine]:
+    """The golden tasks of the folder here that came from a run. Raises BadGolden where it cannot be
+    read."""
+    from arc_tui.features.report.postmortem import GOLDEN, GoldenLine
+
+    for task in read_or_new(Path(GOLDEN)).tasks:
+        if task.origin is not None and task.origin.run in (row.run, row.trace):
+            yield GoldenLine(id=task.id, folder=GOLDEN)
 
 
 def _tried(store: Store, trace: str) -> Iterator[Tried]:

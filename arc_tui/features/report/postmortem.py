@@ -39,6 +39,10 @@ OPEN = (
 """What only people know."""
 
 
+GOLDEN = "golden"
+"""The folder of golden tasks that `arc golden` takes unasked."""
+
+
 class Tried(Struct, frozen=True, kw_only=True):
     """A replay or an edit test of the run that is kept: what it was, in words of arc, when, with
     which edit (its name, None for none), and what it came to, a sentence each."""
@@ -162,7 +166,8 @@ def _golden(golden: Sequence[GoldenLine], key: str, mask: Mask) -> Iterator[str]
     for each in golden:
         yield f"{md.code(mask(each.id))} in {md.code(mask(each.folder))}"
     if not golden:
-        yield f"None was made from this run. Try: {md.code(f'arc golden add {key}')}"
+        add = md.code(f"arc golden add {key}")
+        yield f"None in {md.code(GOLDEN)} was made from this run. Try: {add}"
 
 
 def _open() -> Iterator[str]:
