@@ -13,7 +13,10 @@ from typing import Any
 from rich.console import Console
 
 from arc_tui import importing
+from arc_tui.features.report.html import render
+from arc_tui.features.report.run import build_run_page
 from arc_tui.features.trace.command import print_trace, print_trace_json
+from arc_tui.features.trace.pages import why_page
 from arc_tui.features.trace.search import filter_branches, steps_labelled
 from arc_tui.views.trace import build_beginning, build_trace
 from arc_tui.views.tree import path_to, visible
@@ -169,12 +172,17 @@ def _open(store: Store, _: Path) -> None:
     filter_branches(view.tree, steps_labelled(view.tree, "place"))
 
 
+def _report(store: Store, _: Path) -> None:
+    render(build_run_page(store, "last", why_page), store.redactor)
+
+
 PARTS: dict[str, Callable[[Store, Path], None]] = {
     "import": _import,
     "diagnosis": _diagnose,
     "show": _print,
     "show --json": _print_json,
     "trace view": _open,
+    "report": _report,
 }
 
 

@@ -297,6 +297,21 @@ async def test_hostile_text_stays_text(tmp_path: Path) -> None:
 
 @needs_chromium
 @pytest.mark.process
+async def test_a_run_without_a_step_is_a_page_too(tmp_path: Path) -> None:
+    database = stored(tmp_path, run_of(0))
+    file = written(database, tmp_path, "long")
+    async with chromium() as browser:
+        page = await browser.page("about:blank")
+        await page.say("Page.navigate", url=f"{file.as_uri()}#step-0")
+        await printable(page)
+        await page.press("j", "G", "n", "?", "Escape", "Enter")
+        await page.settle()
+        assert "No break candidates." in await page.value("document.body.innerText")
+        nothing_was_asked(page, file)
+
+
+@needs_chromium
+@pytest.mark.process
 @pytest.mark.slow
 async def test_ten_thousand_steps_are_there_within_three_seconds(tmp_path: Path) -> None:
     database = stored(tmp_path, run_of(10_000))

@@ -546,7 +546,7 @@
       event.preventDefault();
       return;
     }
-    const act = list ? KEYS[event.key] : undefined;
+    const act = rows.length ? KEYS[event.key] : undefined;
     if (!act) return;
     const control = at.closest?.("a, button, summary");
     if (control && event.key === "Enter") return;
