@@ -96,21 +96,21 @@ def line(text: str) -> str:
 
 
 def page(
-    lines: Sequence[str], offset: int, again: Callable[[int], str], what: str
+    lines: Sequence[str], offset: int, again: Callable[[int], str], what: str = "line"
 ) -> tuple[str, str]:
-    """As many lines from `offset` on as an answer holds, and what is left out: `what` counts the
-    lines, `again` is the call that begins at a line."""
+    """As many lines from `offset` on as an answer holds, and what is left out: `what` a line is,
+    and `again`, what says how to read on from a line."""
     ends = accumulate(len(each) + 1 for each in lines[offset:])
     count = sum(end <= ROOM for end in ends)
     last = offset + count
     shown = "\n".join(lines[offset:last])
-    before = f"{format.number(offset)} before these" if offset else ""
-    after = f"{format.number(len(lines) - last)} after them" if last < len(lines) else ""
+    before = f"{format.count(min(offset, len(lines)), what)} before these" if offset else ""
+    after = f"{format.count(len(lines) - last, what)} after these" if last < len(lines) else ""
     if not before and not after:
         return shown, ""
     counts = " and ".join(filter(None, (before, after)))
-    more = f". Call {again(last)}" if after else ""
-    return shown, f"Left out: {what} {counts}{more}."
+    more = f" {again(last)}" if after else ""
+    return shown, f"Left out: {counts}.{more}"
 
 
 def window(text: str, offset: int, size: int) -> tuple[str, int]:

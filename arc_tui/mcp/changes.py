@@ -155,9 +155,7 @@ def estimate(session: Session, under_way: Call, given: Estimate) -> Answer:
             raise ArcError("model unknown: the run does not say which one", "Try: model=NAME")
         lines = [*_refusals(found), *([format.one_line(draft.notice)] if draft.notice else ())]
         lines += [format.cut(format.plain(each), 300) for each in diff]
-    shown, left = page(lines, 0, lambda _: "arc replay … --estimate", "lines of the edit")
-    if left:
-        left = f"{left.partition('. Call')[0]}: they are in your own edit."
+    shown, left = page(lines, 0, lambda _: "They are of your own edit.")
     if allowed is None:
         after = (
             f"A person runs it: `arc replay {key} --edit FILE --live --budget USD`, with the edit"
@@ -251,7 +249,7 @@ def replay(session: Session, under_way: Call, given: Replay) -> Answer:
                     under_way.report(view.done, view.total, f"step {view.done} of {view.total}")
         spent = spending_of(view)
         key = short(view.trace)
-        data, left = page(_print_lines(view), 0, lambda _: "", "lines")
+        data, left = page(_print_lines(view), 0, lambda _: "Call compare, below.")
     ended = "" if view.ended is None else " Not finished: why stands in the data below."
     cost = format.usd(spent.usd, complete=spent.complete)
     done = f"{view.verdict.control.of} of {format.count(view.total, 'step')}"
@@ -264,7 +262,7 @@ def replay(session: Session, under_way: Call, given: Replay) -> Answer:
     return Answer(
         says=says,
         data=data,
-        left_out=left.replace(". Call .", ", in `arc compare`."),
+        left_out=left,
         calls=(*calls, call("brief", run=key)),
     )
 

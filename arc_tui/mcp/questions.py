@@ -68,6 +68,12 @@ def run_row(store: Store, name: str) -> TraceRow:
 
 _IDS = re.compile(r"\b([0-9a-f]{8}) \(")
 
+
+def then(tool: str, **arguments: object) -> str:
+    """What says how to read on."""
+    return f"Call {call(tool, **arguments)}."
+
+
 # --- list_runs
 
 
@@ -98,7 +104,7 @@ def list_runs(store: Store, given: ListRuns) -> Answer:
         traces.reverse()
     totals = run_totals(store, picked)
     rows = runs_at(store, traces[given.offset : given.offset + given.limit])
-    data, _ = page([_run_line(row) for row in rows], 0, str, "")
+    data, _ = page([_run_line(row) for row in rows], 0, str)
     shown = len(data.splitlines())
     more = len(traces) - given.offset - shown
     asked = f" that match {given.query!r}" if given.query else ""
@@ -108,7 +114,7 @@ def list_runs(store: Store, given: ListRuns) -> Answer:
             f" Shown: {given.offset + 1} to {given.offset + shown}, {given.sort} first. A line: id,"
             " outcome, name, variant, steps, input tokens, cost, time, first reason."
         )
-    elif not asked:
+    elif not totals.runs and not asked:
         says += " Runs come in by `arc import PATH` or `arc record -- COMMAND`."
     left = f"Left out: {format.count(more, 'more run')}." if rows and more > 0 else ""
     if held.runs:
@@ -163,7 +169,7 @@ def brief(store: Store, given: Brief) -> Answer:
     row = run_row(store, given.run)
     key = short(row.trace)
     lines = brief_text(store, row.trace, commands=False).splitlines()
-    data, left = page(lines, 0, lambda _: call("diagnose", run=key), "lines")
+    data, left = page(lines, 0, lambda _: then("diagnose", run=key))
     calls = [call("step", run=key, step=_first_candidate(store, row.trace) or 0)]
     calls += [call("diagnose", run=key), call("step", run=key)]
     better = next((each for each in _siblings(store, row.trace) if each.outcome == "passed"), None)
@@ -191,9 +197,7 @@ def diagnose(store: Store, given: Diagnose) -> Answer:
     key = short(view.trace)
     everything = f"(`arc diagnose {key} --json` has all)"
     lines = [line(each).replace("(--json has all)", everything) for each in view.lines()]
-    data, left = page(
-        lines, given.offset, lambda last: call("diagnose", run=key, offset=last), "lines"
-    )
+    data, left = page(lines, given.offset, lambda last: then("diagnose", run=key, offset=last))
     steps = tuple(dict.fromkeys(each.step for each in view.candidates))
     names = format.steps_named(steps) if steps else ""
     says = f"Run {key}: break candidates at {names}." if steps else f"Run {key}: no candidate."
@@ -280,6 +284,8 @@ def _step_text(view: StepView, steps: int, offset: int) -> Answer:
     text = step_document(view)
     part, end = window(text, offset, ROOM)
     key, number = short(view.trace), view.row.step
+    if not part:
+        raise ArcError(f"step {number} has {len(text)} characters, none from {offset} on")
     says = (
         f"Run {key}, step {number}: characters {format.number(offset)} to {format.number(end)} of"
         f" {format.number(len(text))}."
@@ -390,7 +396,7 @@ def _steps(store: Store, run: TraceRow, offset: int) -> Answer:
     key = short(trace)
     tree = visible(branches(span_rows(store, trace)), opened=EveryBranch(), closed=())
     lines = [tree_line(row, marked).plain for row in tree]
-    data, left = page(lines, offset, lambda last: call("step", run=key, offset=last), "lines")
+    data, left = page(lines, offset, lambda last: then("step", run=key, offset=last))
     at = min(marked, default=0)
     return Answer(
         says=f"Run {key}: {format.count(run.steps, 'step')}. A line: step, what it did; ✗ an"
@@ -429,7 +435,7 @@ def search(store: Store, given: Search) -> Answer:
         name = format.cut(run_name(each.row), 60)
         facts = (short(each.row.trace), each.row.outcome, name, at, each.excerpt)
         lines.append(line(" · ".join(map(format.one_line, facts))))
-    data, _ = page(lines, 0, str, "")
+    data, _ = page(lines, 0, str)
     shown = len(data.splitlines())
     asked = f" among those that match {given.query!r}" if given.query else ""
     if not found.runs:
@@ -491,8 +497,7 @@ def compare(store: Store, given: Compare) -> Answer:
     data, left = page(
         lines,
         given.offset,
-        lambda last: call("compare", a=short(a), b=given.b, offset=last),
-        "lines",
+        lambda last: then("compare", a=short(a), b=given.b, offset=last),
     )
     keys = short(view.a.trace), short(view.b.trace)
     says = f"A is run {keys[0]}, B is {'run' if view.b.digest is None else 'a replay of run'}"
@@ -555,9 +560,7 @@ def failures(store: Store, given: Failures) -> Answer:
         example = "" if first is None else f", such as run {short(first.trace)}{at}"
         owned = f", owner {whose}" if whose else ""
         lines.append(line(f"{row.label}: {counted(view.share(row))}{said}{owned}{example}"))
-    data, left = page(
-        lines, given.offset, lambda last: call("failures", query=query, offset=last), "classes"
-    )
+    data, left = page(lines, given.offset, lambda last: then("failures", query=query, offset=last))
     classes = dict.fromkeys(
         row.bar.failure.value if row.bar is not None else UNTAGGED
         for row in view.rows
@@ -588,8 +591,8 @@ def _behind(view: FailuresView, rows: tuple[BarRow, ...], given: Failures, aroun
     data, left = page(
         lines,
         given.offset,
-        lambda last: call("failures", class_=given.class_, query=query, offset=last),
-        "runs",
+        lambda last: then("failures", class_=given.class_, query=query, offset=last),
+        "run",
     )
     says = f"{format.count(len(runs), 'failed run')} with {given.class_!r}{around}"
     first = runs[given.offset : given.offset + 2]

@@ -23,16 +23,17 @@ from mcp.shared.exceptions import MCPError
 
 from arc_tui.commands import cli
 from arc_tui.features.record.skill import SKILL
-from arc_tui.mcp.answers import CHARS_A_TOKEN, MOST_CHARS
+from arc_tui.mcp.answers import CHARS_A_TOKEN, MOST_CHARS, PAGE_CHARS
 from arc_tui.mcp.tools import TOOLS
 from arc_tui.places import fixtures
 from replay.care import rewriting
+from replay.store.rows import trace_rows
 from taxonomy.judgements.schema import open_ledger
 from tests.arc_tui.free_case import TOUR, put_bundled
 from tests.docs import console
 from tests.messages_api import Body, MessagesApi
 from tests.messages_api.policies import demo_policy
-from tests.shared import imported
+from tests.shared import Imported, imported
 
 pytestmark = pytest.mark.process
 
@@ -183,6 +184,27 @@ async def test_the_tour_of_the_docs_is_what_a_client_gets(tmp_path: Path) -> Non
             assert console.with_one_mark(await ask(agent, tool, **given)) == printed.rstrip("\n")
 
 
+@pytest.mark.data
+async def test_the_largest_real_runs_are_read_within_the_limit(real: Imported) -> None:
+    with open_ledger(real.path, to_read=True) as store:
+        rows = sorted(trace_rows(store), key=lambda row: -row.steps)[:8]
+    async with client(real.path) as agent:
+        told = [await ask(agent, "list_runs", limit=50), await ask(agent, "failures")]
+        for row, other in zip(rows, [*rows[1:], rows[0]], strict=True):
+            told += [
+                await ask(agent, tool, run=row.trace) for tool in ("brief", "diagnose", "step")
+            ]
+            told += [
+                await ask(agent, "step", run=row.trace, step=at)
+                for at in sorted({0, row.steps // 2, row.steps - 1})
+            ]
+            told.append(await ask(agent, "compare", a=row.trace, b=other.trace))
+            read = await agent.read_resource(f"arc://run/{row.trace}/step/0")
+            assert len(str(getattr(read.contents[0], "text", ""))) <= PAGE_CHARS + 500
+    assert len(told) > 50
+    assert max(map(len, told)) <= MOST_CHARS
+
+
 # --- raw bytes
 
 HELLO = {
@@ -300,6 +322,8 @@ def test_a_replay_under_way_is_stopped(db: Path, how: str, monkeypatch: pytest.M
                 time.sleep(0.05)
             asked = api.usage_total()
             assert asked
+            send(process, calling(3, "brief", run=TOUR))
+            assert line(process)["id"] == 3, "reading goes on meanwhile"
             if how == "a signal":
                 process.terminate()
             elif how == "the call is cancelled":
@@ -308,8 +332,8 @@ def test_a_replay_under_way_is_stopped(db: Path, how: str, monkeypatch: pytest.M
                     process,
                     {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params},
                 )
-                send(process, calling(3, "brief", run=TOUR))
-                while line(process).get("id") != 3:
+                send(process, calling(4, "brief", run=TOUR))
+                while line(process).get("id") != 4:
                     pass
             process.communicate(timeout=20)
             assert process.returncode == 0
