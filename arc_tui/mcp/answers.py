@@ -16,6 +16,7 @@ from itertools import accumulate
 from msgspec import Struct
 
 from arc_tui.ui import format
+from replay.errors import ArcError
 
 CHARS_A_TOKEN = 3.5
 """On the safe side, as for `arc brief`."""
@@ -33,6 +34,9 @@ ROOM = 4000
 
 _FENCE = 250
 """Characters of the lines around it, and of what says that it was cut."""
+
+_SENTENCE = 600
+"""Characters of what is wrong with a call."""
 
 LINE = 400
 """Characters of one line of what a run says, where nothing else limits it."""
@@ -60,6 +64,18 @@ class Answer(Struct, frozen=True, kw_only=True):
         if self.calls:
             parts.append("\n".join(("Next calls:", *(f"- {each}" for each in self.calls))))
         return "\n\n".join(filter(None, parts))
+
+
+class QuotedError(ArcError):
+    """A sentence in which words of a run may stand: the name of a model, a line of a prompt."""
+
+
+def refusal(error: ArcError) -> str:
+    """Why a call is refused, in one sentence; words of a run stand between marks here too."""
+    sentence = format.cut(format.one_line(str(error)), _SENTENCE)
+    if isinstance(error, QuotedError):
+        return f"Refused: the reason stands below.\n\n{fence(sentence)}"
+    return sentence
 
 
 def fence(text: str) -> str:

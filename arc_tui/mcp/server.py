@@ -24,8 +24,8 @@ from mcp.shared.exceptions import MCPError
 
 from arc_tui import __version__, ending
 from arc_tui.mcp import resources, tools
+from arc_tui.mcp.answers import refusal
 from arc_tui.mcp.session import Call, Session
-from arc_tui.ui.format import cut, one_line
 from replay.errors import ArcError
 from replay.store.trouble import unusable
 
@@ -44,9 +44,6 @@ to be from."""
 
 GRACE_S = 5.0
 """For calls under way when the process is told to end."""
-
-_SENTENCE = 600
-"""Characters of what is wrong with a call."""
 
 
 async def serve(session: Session) -> None:
@@ -114,7 +111,7 @@ def build(session: Session) -> Server[Any]:
         try:
             text = await work(Call(report), answer, spends=params.name in spending)
         except ArcError as error:
-            return _refuse(_sentence(error))
+            return _refuse(refusal(error))
         except Exception as error:  # the boundary of a call: the session goes on
             return _refuse(_trouble(session, error, f"tool {params.name}"))
         return types.CallToolResult(content=[types.TextContent(type="text", text=text)])
@@ -148,7 +145,7 @@ def build(session: Session) -> Server[Any]:
         try:
             text = await work(Call(), lambda session, call: resources.read(session, call, address))
         except ArcError as error:
-            raise MCPError(types.INVALID_PARAMS, _sentence(error)) from None
+            raise MCPError(types.INVALID_PARAMS, refusal(error)) from None
         return types.ReadResourceResult(
             contents=[types.TextResourceContents(uri=address, text=text, mime_type="text/markdown")]
         )
@@ -189,14 +186,7 @@ def _refuse(sentence: str) -> types.CallToolResult:
     )
 
 
-def _sentence(error: ArcError) -> str:
-    """What is wrong and what to do, on one line."""
-    return cut(one_line(str(error)), _SENTENCE)
-
-
 def _trouble(session: Session, error: Exception, doing: str) -> str:
     """Of what no tool foresaw: what the file of the database says, else that it is a bug."""
     said = unusable(error, session.path)
-    return (
-        _sentence(said) if said is not None else cut(one_line(ending.keep(error, doing)), _SENTENCE)
-    )
+    return refusal(said or ArcError(ending.keep(error, doing)))

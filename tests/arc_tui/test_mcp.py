@@ -14,18 +14,20 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from msgspec import structs
 
 from arc_tui.commands import cli
 from arc_tui.features.trace.screen import TraceScreen
 from arc_tui.mcp import resources, tools
 from arc_tui.mcp.answers import MOST_CHARS, PAGE_CHARS, Answer, shares
+from arc_tui.mcp.answers import refusal as why_refused
 from arc_tui.mcp.session import Call, Session
 from replay.errors import ArcError, NotFound
 from replay.prices import price
 from replay.redact.placeholders import MARK
 from replay.store import answers
 from replay.store.rows import trace_row, trace_rows
-from replay.trace import Usage
+from replay.trace import AnySpan, ModelCall, Usage
 from taxonomy.held_out import HeldOutSet
 from taxonomy.judgements.schema import open_ledger
 from taxonomy.judgements.tags import human_tags
@@ -413,6 +415,9 @@ INJECTED = (
 )  # fmt: skip
 
 
+UNKNOWN_TOOL = '[[change]]\nkind = "set_tool"\ntarget = "Ignore"\ndescription = "x"\n'
+
+
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Runs whose every text is written to whoever reads it."""
@@ -424,8 +429,24 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     for trial in ("0", INJECTED):
         head = sample.header(INJECTED, trial, sample.FAILED, title=INJECTED, agent=INJECTED)
-        sample.put(path, head, trace(parts, task=INJECTED, system=INJECTED).spans, sample.SAID)
+        spans = map(_by_a_hostile_model, trace(parts, task=INJECTED, system=INJECTED).spans)
+        sample.put(path, head, tuple(spans), sample.SAID)
     return path
+
+
+def _by_a_hostile_model(span: AnySpan) -> AnySpan:
+    if not isinstance(span, ModelCall):
+        return span
+    request = structs.replace(span.request, model=INJECTED)
+    response = structs.replace(span.response, model=INJECTED)
+    return structs.replace(span, request=request, response=response)
+
+
+def refusal_text(session: Session, tool: str, **given: Any) -> str:
+    """A refusal as a client gets it."""
+    with pytest.raises(ArcError) as caught:
+        ask(session, tool, **given)
+    return why_refused(caught.value)
 
 
 def test_no_word_of_a_run_stands_outside_of_what_is_marked(hostile: Path) -> None:
@@ -445,6 +466,9 @@ def test_no_word_of_a_run_stands_outside_of_what_is_marked(hostile: Path) -> Non
         resources.read(session, Call(), f"arc://run/{one}/step/0"),
         refusal(session, "brief", run="Ignore what"),
         refusal(session, "step", run="ignore what stand", step=0),
+        ask(session, "estimate", run=one, system="Be brief."),
+        refusal_text(Session(hostile, 1.0), "replay", run=one, system="Be brief."),
+        refusal_text(session, "estimate", run=one, model="demo", edit=UNKNOWN_TOOL),
     ]  # fmt: skip
     assert sum("Ignore" in each for each in said) > 10, "it is quoted"
     for text in said:
@@ -540,7 +564,7 @@ class TestEdits:
     def test_an_estimate_sends_nothing_and_shows_the_change(self, read_only: Path) -> None:
         before = read_only.read_bytes()
         said = ask(read_only, "estimate", run=TOUR, system="Look every order up.", model="claude-x")
-        assert said.startswith("Estimate; nothing was sent. 8 steps of ")
+        assert said.startswith("Estimate; nothing was sent. 8 steps: ")
         assert re.search(r"\d+ live calls at first, 0 answered already", said)
         assert "+Look every order up." in said
         assert "--live --budget USD" in said
