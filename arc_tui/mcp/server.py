@@ -1,7 +1,7 @@
 """The server of `arc mcp`: tools and resources over the standard streams, by the SDK.
 
-Nothing but messages of the protocol is written to standard output: while it serves, the SDK turns
-what anything else prints there to standard error. Calls are worked on in a thread, one after
+Nothing but messages of the protocol is written to standard output: while it serves, what anything
+else prints there goes to standard error. Calls are worked on in a thread, one after
 another, each with a database handle of its own, and those that spend in another: they wait for
 models. Imported by one who serves, once it is known that the SDK is installed.
 """
@@ -11,10 +11,11 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from mcp import types
 from mcp.server.context import ServerRequestContext
@@ -53,14 +54,41 @@ async def serve(session: Session) -> None:
         with suppress(NotImplementedError):  # where loops know no signals, it just ends
             loop.add_signal_handler(each, _end, session)
     server = build(session)
-    async with stdio_server() as (reading, writing):
+    async with stdio_server(stdout=cast("Any", _Wire(session))) as (reading, writing):
         await server.run(reading, writing, server.create_initialization_options())
     session.stop()
 
 
+class _Wire:
+    """Standard output for messages alone: whatever else is printed goes to standard error.
+
+    Where nobody reads any more the process ends: a thread of the SDK goes on waiting for input, and
+    cannot be woken.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        sys.stdout.flush()
+        self._descriptor = os.dup(1)
+        os.dup2(2, 1)
+
+    async def write(self, text: str) -> None:
+        await asyncio.to_thread(self._write, text.encode())
+
+    async def flush(self) -> None:
+        """Nothing is held back."""
+
+    def _write(self, data: bytes) -> None:
+        try:
+            while data:
+                data = data[os.write(self._descriptor, data) :]
+        except BrokenPipeError:
+            self._session.stop()
+            os._exit(0)
+
+
 def _end(session: Session) -> None:
-    """Stop what is under way, wait a little for it, and leave: a thread of the SDK goes on waiting
-    for input that nobody sends, and cannot be woken."""
+    """Stop what is under way, wait a little for it, and leave, as above."""
     session.stop()
     loop = asyncio.get_running_loop()
     give_up = loop.time() + GRACE_S

@@ -304,6 +304,23 @@ def test_it_ends_when_it_is_told_to(db: Path, number: signal.Signals) -> None:
         assert (process.returncode, out, err) == (0, b"", b"")
 
 
+@pytest.mark.parametrize("input_ends", [True, False])
+def test_it_ends_where_nobody_reads_its_answers(db: Path, input_ends: bool) -> None:
+    with started(db) as process:
+        line(process)
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdin is not None
+        process.stdout.close()
+        send(process, calling(2, "brief", run=TOUR))
+        if input_ends:
+            process.stdin.close()
+        assert process.wait(timeout=20) == 0
+        assert process.stderr.read() == b""
+        process.stdin.close()
+        process.stdin = process.stdout = None
+
+
 @pytest.mark.parametrize("how", ["input ends", "a signal", "the call is cancelled"])
 def test_a_replay_under_way_is_stopped(db: Path, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     policy = demo_policy()
