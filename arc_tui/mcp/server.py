@@ -1,9 +1,9 @@
 """The server of `arc mcp`: tools and resources over the standard streams, by the SDK.
 
 Nothing but messages of the protocol is written to standard output: while it serves, what anything
-else prints there goes to standard error. Calls are worked on in a thread, one after
-another, each with a database handle of its own, and those that spend in another: they wait for
-models. Imported by one who serves, once it is known that the SDK is installed.
+else prints there goes to standard error. Calls are worked on in a thread, one after another, each
+with a database handle of its own, and those that spend in another: they wait for models. Imported
+by one who serves, once it is known that the SDK is installed.
 """
 
 from __future__ import annotations
@@ -106,7 +106,8 @@ def build(session: Session) -> Server[Any]:
     reader, spender = (ThreadPoolExecutor(1, f"arc-mcp-{name}") for name in ("read", "spend"))
 
     async def work(call: Call, answer: Callable[[Session, Call], T], *, spends: bool = False) -> T:
-        """Have a call answered in a thread; one that nobody waits for any more is stopped."""
+        """Have a call answered in a thread; one that nobody waits for any more is stopped. Raises
+        ArcError, also for a bug: the session goes on."""
         session.begin(call)
         pool = spender if spends else reader
         future = asyncio.get_running_loop().run_in_executor(pool, answer, session, call)
@@ -118,6 +119,11 @@ def build(session: Session) -> Server[Any]:
             future.add_done_callback(lambda done: done.cancelled() or done.exception())
             future.cancel()  # where it has not begun
             raise
+        except ArcError:
+            raise
+        except Exception as error:  # the boundary of a call
+            said = unusable(error, session.path)
+            raise said or ArcError(ending.keep(error, "arc mcp")) from error
 
     spending = {each.name for each in tools.tools_of(session) if each.spends}
     told = [_tool(each.definition) for each in tools.tools_of(session)]
@@ -129,8 +135,8 @@ def build(session: Session) -> Server[Any]:
         loop = asyncio.get_running_loop()
 
         def report(done: int, total: int, sentence: str) -> None:
-            told = context.session.report_progress(done, total, sentence)
-            asyncio.run_coroutine_threadsafe(told, loop)
+            progress = context.session.report_progress(done, total, sentence)
+            asyncio.run_coroutine_threadsafe(progress, loop)
 
         def answer(session: Session, call: Call) -> str:
             tool = tools.find_tool(session, params.name)
@@ -139,13 +145,14 @@ def build(session: Session) -> Server[Any]:
         try:
             text = await work(Call(report), answer, spends=params.name in spending)
         except ArcError as error:
-            return _refuse(refusal(error))
-        except Exception as error:  # the boundary of a call: the session goes on
-            return _refuse(_trouble(session, error, f"tool {params.name}"))
-        return types.CallToolResult(content=[types.TextContent(type="text", text=text)])
+            return types.CallToolResult(content=_text(refusal(error)), is_error=True)
+        return types.CallToolResult(content=_text(text))
 
     async def list_resources(_: Context, __: types.PaginatedRequestParams | None) -> Any:
-        found = await work(Call(), resources.list_newest)
+        try:
+            found = await work(Call(), resources.list_newest)
+        except ArcError as error:
+            raise MCPError(types.INTERNAL_ERROR, refusal(error)) from None
         return types.ListResourcesResult(
             resources=[
                 types.Resource(
@@ -208,13 +215,5 @@ def _tool(tool: tools.Definition) -> types.Tool:
     )
 
 
-def _refuse(sentence: str) -> types.CallToolResult:
-    return types.CallToolResult(
-        content=[types.TextContent(type="text", text=sentence)], is_error=True
-    )
-
-
-def _trouble(session: Session, error: Exception, doing: str) -> str:
-    """Of what no tool foresaw: what the file of the database says, else that it is a bug."""
-    said = unusable(error, session.path)
-    return refusal(said or ArcError(ending.keep(error, doing)))
+def _text(text: str) -> list[types.ContentBlock]:
+    return [types.TextContent(type="text", text=text)]

@@ -111,10 +111,10 @@ class TestReading:
 
     def test_a_query_narrows_them_and_a_wrong_one_says_where(self, read_only: Path) -> None:
         assert ask(read_only, "list_runs", query="outcome:passed").startswith(
-            "1 run that match 'outcome:passed', 0 failed."
+            "1 run matching 'outcome:passed', 0 failed."
         )
         said = ask(read_only, "list_runs", query="task:nothing")
-        assert said.startswith("0 runs that match 'task:nothing'")
+        assert said.startswith("0 runs matching 'task:nothing'")
         assert next_calls(said) == ["list_runs()"]
         assert "outcom" in refusal(read_only, "list_runs", query="outcom:failed")
 

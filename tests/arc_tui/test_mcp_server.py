@@ -280,6 +280,43 @@ def test_nothing_but_messages_is_written_to_standard_output(db: Path) -> None:
             assert each in err
 
 
+BUG = """
+from arc_tui.views import brief
+def broken(*given, **more):
+    raise ValueError("words of a run")
+brief.brief_text = broken
+"""
+
+
+def test_a_bug_ends_one_call_and_is_kept_for_a_report(
+    db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ARC_DATA_DIR", str(tmp_path / "data"))
+    with started(db, before=BUG) as process:
+        line(process)
+        send(process, calling(2, "brief", run=TOUR), calling(3, "diagnose", run=TOUR))
+        first, second = line(process)["result"], line(process)["result"]
+        said = first["content"][0]["text"]
+        assert first["isError"]
+        assert said.startswith("arc mcp: a bug in arc (ValueError); please report it")
+        assert "words of a run" not in said
+        assert not second.get("isError")
+        assert process.communicate(timeout=20)[1] == b""
+    (kept,) = (tmp_path / "data" / "bugs").iterdir()
+    assert "broken" in kept.read_text()
+
+
+async def test_without_a_database_every_answer_says_so(tmp_path: Path) -> None:
+    async with client(tmp_path / "none.db") as agent:
+        result = await agent.call_tool("list_runs", {})
+        assert result.is_error
+        assert "no such database. Try: arc import FILES" in str(result.content)
+        with pytest.raises(MCPError, match="no such database"):
+            await agent.list_resources()
+        put_bundled(tmp_path / "none.db")
+        assert (await ask(agent, "list_runs")).startswith("1 run, 1 failed.")
+
+
 def test_what_is_no_message_is_refused_and_the_session_goes_on(db: Path) -> None:
     with started(db) as process:
         line(process)
