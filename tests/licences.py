@@ -8,7 +8,7 @@ from importlib.metadata import distribution
 
 from packaging.requirements import Requirement
 
-EXTRAS = ("crypt", "parquet", "serve", "suggest")
+EXTRAS = ("crypt", "parquet", "serve", "suggest", "mcp")
 """The extras that users install."""
 
 UNSTATED = {"python-dateutil": "BSD-3-Clause", "sqlcipher3": "zlib"}

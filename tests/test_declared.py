@@ -133,6 +133,11 @@ def test_what_the_tests_import_stands_in_dev() -> None:
     assert undeclared(("tests",), CORE | DEV | EXTRAS["fuzz"] | EXTRAS["docs"]) == {}
 
 
+def test_the_readme_names_every_extra_for_users() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert [name for name in EXTRAS if name not in BESIDE_DEV and f"`[{name}]`" not in text] == []
+
+
 def test_what_an_extra_needs_stands_in_dev_so_that_it_is_tested() -> None:
     lacking = {name: sorted(each - DEV) for name, each in EXTRAS.items() if name not in BESIDE_DEV}
     assert lacking == {name: [] for name in lacking}

@@ -16,6 +16,7 @@ from itertools import accumulate
 from msgspec import Struct
 
 from arc_tui.ui import format
+from replay.errors import ArcError
 
 CHARS_A_TOKEN = 3.5
 """On the safe side, as for `arc brief`."""
@@ -33,6 +34,9 @@ ROOM = 4000
 
 _FENCE = 250
 """Characters of the lines around it, and of what says that it was cut."""
+
+_SENTENCE = 600
+"""Characters of what is wrong with a call."""
 
 LINE = 400
 """Characters of one line of what a run says, where nothing else limits it."""
@@ -60,6 +64,18 @@ class Answer(Struct, frozen=True, kw_only=True):
         if self.calls:
             parts.append("\n".join(("Next calls:", *(f"- {each}" for each in self.calls))))
         return "\n\n".join(filter(None, parts))
+
+
+class QuotedError(ArcError):
+    """A sentence in which words of a run may stand: the name of a model, a line of a prompt."""
+
+
+def refusal(error: ArcError) -> str:
+    """Why a call is refused, in one sentence; words of a run stand between marks here too."""
+    sentence = format.cut(format.one_line(str(error)), _SENTENCE)
+    if isinstance(error, QuotedError):
+        return f"Refused: the reason stands below.\n\n{fence(sentence)}"
+    return sentence
 
 
 def fence(text: str) -> str:
@@ -96,21 +112,21 @@ def line(text: str) -> str:
 
 
 def page(
-    lines: Sequence[str], offset: int, again: Callable[[int], str], what: str
+    lines: Sequence[str], offset: int, again: Callable[[int], str], what: str = "line"
 ) -> tuple[str, str]:
-    """As many lines from `offset` on as an answer holds, and what is left out: `what` counts the
-    lines, `again` is the call that begins at a line."""
+    """As many lines from `offset` on as an answer holds, and what is left out: `what` a line is,
+    and `again`, what says how to read on from a line."""
     ends = accumulate(len(each) + 1 for each in lines[offset:])
     count = sum(end <= ROOM for end in ends)
     last = offset + count
     shown = "\n".join(lines[offset:last])
-    before = f"{format.number(offset)} before these" if offset else ""
-    after = f"{format.number(len(lines) - last)} after them" if last < len(lines) else ""
+    before = f"{format.count(min(offset, len(lines)), what)} before these" if offset else ""
+    after = f"{format.count(len(lines) - last, what)} after these" if last < len(lines) else ""
     if not before and not after:
         return shown, ""
     counts = " and ".join(filter(None, (before, after)))
-    more = f". Call {again(last)}" if after else ""
-    return shown, f"Left out: {what} {counts}{more}."
+    more = f" {again(last)}" if after else ""
+    return shown, f"Left out: {counts}.{more}"
 
 
 def window(text: str, offset: int, size: int) -> tuple[str, int]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, field
 
-from arc_tui.mcp.answers import Answer, call, line, page, short
+from arc_tui.mcp.answers import Answer, QuotedError, call, line, page, short
 from arc_tui.mcp.questions import Arguments, Run, StepNumber, run_row
 from arc_tui.mcp.session import Call, Session
 from arc_tui.ui import format
@@ -146,18 +147,20 @@ def estimate(session: Session, under_way: Call, given: Estimate) -> Answer:
     with session.store(under_way) as store:
         row = run_row(store, given.run)
         request = _request(row.trace, given)
-        draft = build_draft(store, row.trace, 0, request.edit)
-        found = estimate_draft(store, draft, request)
-        diff = diff_of(draft, request.edit)
+        with _quoting():
+            draft = build_draft(store, row.trace, 0, request.edit)
+            found = estimate_draft(store, draft, request)
+            diff = diff_of(draft, request.edit)
         allowed = session.budget
         key = short(row.trace)
         if not found.models:
             raise ArcError("model unknown: the run does not say which one", "Try: model=NAME")
-        lines = [*_refusals(found), *([format.one_line(draft.notice)] if draft.notice else ())]
+        lines = [line(f"model: {' and '.join(found.models)}"), *_refusals(found)]
+        lines += [
+            format.one_line(each) for each in (draft.notice, allowed and found.keyless) if each
+        ]
         lines += [format.cut(format.plain(each), 300) for each in diff]
-    shown, left = page(lines, 0, lambda _: "arc replay … --estimate", "lines of the edit")
-    if left:
-        left = f"{left.partition('. Call')[0]}: they are in your own edit."
+    shown, left = page(lines, 0, lambda _: "They are of your own edit.")
     if allowed is None:
         after = (
             f"A person runs it: `arc replay {key} --edit FILE --live --budget USD`, with the edit"
@@ -166,7 +169,6 @@ def estimate(session: Session, under_way: Call, given: Estimate) -> Answer:
         calls: tuple[str, ...] = (call("diagnose", run=key),)
     else:
         after = f"Left to spend in this session: {_remainder(session)}."
-        after += f" It cannot be asked: {found.keyless}" if found.keyless else ""
         calls = (call("replay", run=key, **_same(given)),)
     return Answer(
         says=f"Estimate; nothing was sent. {_cost_line(found)} {after}",
@@ -174,6 +176,15 @@ def estimate(session: Session, under_way: Call, given: Estimate) -> Answer:
         left_out=left,
         calls=calls,
     )
+
+
+@contextmanager
+def _quoting() -> Iterator[None]:
+    """What is refused over a run may name its model, its tools or lines of its prompt."""
+    try:
+        yield
+    except ArcError as error:
+        raise QuotedError(error.message, error.hint) from error
 
 
 def _request(trace: str, given: Estimate, *, live: bool = False) -> ReplayRequest:
@@ -206,9 +217,8 @@ def _cost_line(found: ReplayEstimate) -> str:
     from arc_tui.experiments.request import is_local
 
     assert found.calls is not None
-    models = " and ".join(map(format.one_line, found.models))
     asked = "free, on this machine" if is_local(found.models) else estimate_line(found.calls)
-    return f"{format.count(found.steps, 'step')} of {models}: {asked}."
+    return f"{format.count(found.steps, 'step')}: {asked}."
 
 
 def _refusals(found: ReplayEstimate) -> Iterator[str]:
@@ -242,16 +252,17 @@ def replay(session: Session, under_way: Call, given: Replay) -> Answer:
     with session.spend(under_way) as budget, session.store(under_way, to_read=False) as store:
         with session.turn(under_way):  # all that is read before the first call
             request = _request(run_row(store, given.run).trace, given, live=True)
-            refuse_keyless(lambda: estimate_cost(store, request))
+            with _quoting():
+                refuse_keyless(lambda: estimate_cost(store, request))
             break_and_notice(store, request.trace)
-        with ModelPool(store, live=True, budget=budget) as pool:
+        with _quoting(), ModelPool(store, live=True, budget=budget) as pool:
             under_way.ask(pool)
             for view in run_replay(store, request, pool):
                 if under_way.report is not None:
                     under_way.report(view.done, view.total, f"step {view.done} of {view.total}")
         spent = spending_of(view)
         key = short(view.trace)
-        data, left = page(_print_lines(view), 0, lambda _: "", "lines")
+        data, left = page(_print_lines(view), 0, lambda _: "Call compare, below.")
     ended = "" if view.ended is None else " Not finished: why stands in the data below."
     cost = format.usd(spent.usd, complete=spent.complete)
     done = f"{view.verdict.control.of} of {format.count(view.total, 'step')}"
@@ -264,7 +275,7 @@ def replay(session: Session, under_way: Call, given: Replay) -> Answer:
     return Answer(
         says=says,
         data=data,
-        left_out=left.replace(". Call .", ", in `arc compare`."),
+        left_out=left,
         calls=(*calls, call("brief", run=key)),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
@@ -53,6 +54,10 @@ def mcp(allow_spend: float | None, list_tools: bool, as_json: bool, db: Path | N
     from arc_tui.mcp.server import serve
 
     encryption.ask_with(None)  # standard input is the agent's
+    if sys.stdin.isatty():
+        click.echo(
+            "waiting for a client on standard input · ctrl-c stops · help: arc mcp -h", err=True
+        )
     asyncio.run(serve(session))
     return 0
 

@@ -1,9 +1,9 @@
 """The server of `arc mcp`: tools and resources over the standard streams, by the SDK.
 
-Nothing but messages of the protocol is written to standard output: while it serves, the SDK turns
-what anything else prints there to standard error. Calls are worked on in a thread, one after
-another, each with a database handle of its own, and those that spend in another: they wait for
-models. Imported by one who serves, once it is known that the SDK is installed.
+Nothing but messages of the protocol is written to standard output: while it serves, what anything
+else prints there goes to standard error. Calls are worked on in a thread, one after another, each
+with a database handle of its own, and those that spend in another: they wait for models. Imported
+by one who serves, once it is known that the SDK is installed.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from mcp import types
 from mcp.server.context import ServerRequestContext
@@ -24,8 +25,8 @@ from mcp.shared.exceptions import MCPError
 
 from arc_tui import __version__, ending
 from arc_tui.mcp import resources, tools
+from arc_tui.mcp.answers import refusal
 from arc_tui.mcp.session import Call, Session
-from arc_tui.ui.format import cut, one_line
 from replay.errors import ArcError
 from replay.store.trouble import unusable
 
@@ -45,9 +46,6 @@ to be from."""
 GRACE_S = 5.0
 """For calls under way when the process is told to end."""
 
-_SENTENCE = 600
-"""Characters of what is wrong with a call."""
-
 
 async def serve(session: Session) -> None:
     """Serve until standard input ends. Told to end by a signal, the process ends with 0."""
@@ -56,14 +54,41 @@ async def serve(session: Session) -> None:
         with suppress(NotImplementedError):  # where loops know no signals, it just ends
             loop.add_signal_handler(each, _end, session)
     server = build(session)
-    async with stdio_server() as (reading, writing):
+    async with stdio_server(stdout=cast("Any", _Wire(session))) as (reading, writing):
         await server.run(reading, writing, server.create_initialization_options())
     session.stop()
 
 
+class _Wire:
+    """Standard output for messages alone: whatever else is printed goes to standard error.
+
+    Where nobody reads any more the process ends: a thread of the SDK goes on waiting for input, and
+    cannot be woken.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        sys.stdout.flush()
+        self._descriptor = os.dup(1)
+        os.dup2(2, 1)
+
+    async def write(self, text: str) -> None:
+        await asyncio.to_thread(self._write, text.encode())
+
+    async def flush(self) -> None:
+        """Nothing is held back."""
+
+    def _write(self, data: bytes) -> None:
+        try:
+            while data:
+                data = data[os.write(self._descriptor, data) :]
+        except BrokenPipeError:
+            self._session.stop()
+            os._exit(0)
+
+
 def _end(session: Session) -> None:
-    """Stop what is under way, wait a little for it, and leave: a thread of the SDK goes on waiting
-    for input that nobody sends, and cannot be woken."""
+    """Stop what is under way, wait a little for it, and leave, as above."""
     session.stop()
     loop = asyncio.get_running_loop()
     give_up = loop.time() + GRACE_S
@@ -81,7 +106,8 @@ def build(session: Session) -> Server[Any]:
     reader, spender = (ThreadPoolExecutor(1, f"arc-mcp-{name}") for name in ("read", "spend"))
 
     async def work(call: Call, answer: Callable[[Session, Call], T], *, spends: bool = False) -> T:
-        """Have a call answered in a thread; one that nobody waits for any more is stopped."""
+        """Have a call answered in a thread; one that nobody waits for any more is stopped. Raises
+        ArcError, also for a bug: the session goes on."""
         session.begin(call)
         pool = spender if spends else reader
         future = asyncio.get_running_loop().run_in_executor(pool, answer, session, call)
@@ -93,6 +119,11 @@ def build(session: Session) -> Server[Any]:
             future.add_done_callback(lambda done: done.cancelled() or done.exception())
             future.cancel()  # where it has not begun
             raise
+        except ArcError:
+            raise
+        except Exception as error:  # the boundary of a call
+            said = unusable(error, session.path)
+            raise said or ArcError(ending.keep(error, "arc mcp")) from error
 
     spending = {each.name for each in tools.tools_of(session) if each.spends}
     told = [_tool(each.definition) for each in tools.tools_of(session)]
@@ -104,8 +135,8 @@ def build(session: Session) -> Server[Any]:
         loop = asyncio.get_running_loop()
 
         def report(done: int, total: int, sentence: str) -> None:
-            told = context.session.report_progress(done, total, sentence)
-            asyncio.run_coroutine_threadsafe(told, loop)
+            progress = context.session.report_progress(done, total, sentence)
+            asyncio.run_coroutine_threadsafe(progress, loop)
 
         def answer(session: Session, call: Call) -> str:
             tool = tools.find_tool(session, params.name)
@@ -114,13 +145,14 @@ def build(session: Session) -> Server[Any]:
         try:
             text = await work(Call(report), answer, spends=params.name in spending)
         except ArcError as error:
-            return _refuse(_sentence(error))
-        except Exception as error:  # the boundary of a call: the session goes on
-            return _refuse(_trouble(session, error, f"tool {params.name}"))
-        return types.CallToolResult(content=[types.TextContent(type="text", text=text)])
+            return types.CallToolResult(content=_text(refusal(error)), is_error=True)
+        return types.CallToolResult(content=_text(text))
 
     async def list_resources(_: Context, __: types.PaginatedRequestParams | None) -> Any:
-        found = await work(Call(), resources.list_newest)
+        try:
+            found = await work(Call(), resources.list_newest)
+        except ArcError as error:
+            raise MCPError(types.INTERNAL_ERROR, refusal(error)) from None
         return types.ListResourcesResult(
             resources=[
                 types.Resource(
@@ -148,7 +180,7 @@ def build(session: Session) -> Server[Any]:
         try:
             text = await work(Call(), lambda session, call: resources.read(session, call, address))
         except ArcError as error:
-            raise MCPError(types.INVALID_PARAMS, _sentence(error)) from None
+            raise MCPError(types.INVALID_PARAMS, refusal(error)) from None
         return types.ReadResourceResult(
             contents=[types.TextResourceContents(uri=address, text=text, mime_type="text/markdown")]
         )
@@ -183,20 +215,5 @@ def _tool(tool: tools.Definition) -> types.Tool:
     )
 
 
-def _refuse(sentence: str) -> types.CallToolResult:
-    return types.CallToolResult(
-        content=[types.TextContent(type="text", text=sentence)], is_error=True
-    )
-
-
-def _sentence(error: ArcError) -> str:
-    """What is wrong and what to do, on one line."""
-    return cut(one_line(str(error)), _SENTENCE)
-
-
-def _trouble(session: Session, error: Exception, doing: str) -> str:
-    """Of what no tool foresaw: what the file of the database says, else that it is a bug."""
-    said = unusable(error, session.path)
-    return (
-        _sentence(said) if said is not None else cut(one_line(ending.keep(error, doing)), _SENTENCE)
-    )
+def _text(text: str) -> list[types.ContentBlock]:
+    return [types.TextContent(type="text", text=text)]

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 from msgspec import Struct
 
-from arc_tui.mcp import changes, questions
+from arc_tui.mcp import changes, lists, questions
 from arc_tui.mcp.answers import Answer
 from arc_tui.mcp.session import Call, Session
 from replay.errors import ArcError, NotFound
@@ -137,8 +137,8 @@ TOOLS = (
         title="List runs",
         description="Recorded runs of LLM agents, a line each: id, outcome, steps, cost, first"
         " reason of a failure. Start here; narrow with query, such as outcome:failed.",
-        arguments=questions.ListRuns,
-        work=_reads(questions.list_runs),
+        arguments=lists.ListRuns,
+        work=_reads(lists.list_runs),
     ),
     Tool(
         name="brief",
@@ -169,8 +169,8 @@ TOOLS = (
         title="Search runs",
         description="Which runs contain a text, and at which step: prompts, messages, reasoning,"
         " tool arguments, results and errors.",
-        arguments=questions.Search,
-        work=_reads(questions.search),
+        arguments=lists.Search,
+        work=_reads(lists.search),
     ),
     Tool(
         name="compare",
@@ -185,8 +185,8 @@ TOOLS = (
         title="Why runs fail",
         description="How many failed runs show each class of failure, with an example; or the runs"
         " behind one class.",
-        arguments=questions.Failures,
-        work=_reads(questions.failures),
+        arguments=lists.Failures,
+        work=_reads(lists.failures),
     ),
     Tool(
         name="tag",

@@ -14,16 +14,21 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from msgspec import structs
 
 from arc_tui.commands import cli
 from arc_tui.features.trace.screen import TraceScreen
 from arc_tui.mcp import resources, tools
 from arc_tui.mcp.answers import MOST_CHARS, PAGE_CHARS, Answer, shares
+from arc_tui.mcp.answers import refusal as why_refused
 from arc_tui.mcp.session import Call, Session
 from replay.errors import ArcError, NotFound
 from replay.prices import price
+from replay.redact.placeholders import MARK
+from replay.store import answers
 from replay.store.rows import trace_row, trace_rows
-from replay.trace import Usage
+from replay.trace import AnySpan, ModelCall, Usage
+from taxonomy.held_out import HeldOutSet
 from taxonomy.judgements.schema import open_ledger
 from taxonomy.judgements.tags import human_tags
 from tests.arc_tui import opening, sample
@@ -106,10 +111,10 @@ class TestReading:
 
     def test_a_query_narrows_them_and_a_wrong_one_says_where(self, read_only: Path) -> None:
         assert ask(read_only, "list_runs", query="outcome:passed").startswith(
-            "1 run that match 'outcome:passed', 0 failed."
+            "1 run matching 'outcome:passed', 0 failed."
         )
         said = ask(read_only, "list_runs", query="task:nothing")
-        assert said.startswith("0 runs that match 'task:nothing'")
+        assert said.startswith("0 runs matching 'task:nothing'")
         assert next_calls(said) == ["list_runs()"]
         assert "outcom" in refusal(read_only, "list_runs", query="outcom:failed")
 
@@ -174,6 +179,30 @@ class TestReading:
                 made += 1
         assert made > 10
 
+    def test_an_offset_goes_on_where_an_answer_ended(self, read_only: Path) -> None:
+        whole = quoted(ask(read_only, "diagnose", run=TOUR)).splitlines()
+        rest = ask(read_only, "diagnose", run=TOUR, offset=3)
+        assert quoted(rest).splitlines() == [each.strip("\n") for each in whole[3:]]
+        assert "Left out: 3 lines before these." in rest
+        assert ask(read_only, "list_runs", offset=99) == "4 runs, 3 failed."
+
+    def test_runs_of_held_out_tasks_are_hidden_and_counted(self, db: Path) -> None:
+        with open_ledger(db) as store:
+            task = trace_row(store, "shop-stock-v4-0").task
+            assert task is not None
+            answers.keep(store, "held out", HeldOutSet(strata={task: ""}, since_ns={task: 1}))
+        said = ask(db, "list_runs")
+        assert said.startswith("3 runs, ")
+        assert "1 run of held-out tasks hidden: a person shows them." in said
+        assert "1 run of held-out tasks not counted." in ask(db, "failures")
+        assert "Runs of held-out tasks are not searched." in ask(db, "search", text="order")
+        assert len(resources.list_newest(Session(db), Call())) == 3
+
+    def test_what_the_rules_have_not_seen_is_said(self, db: Path) -> None:
+        with open_ledger(db) as store:
+            store.db.execute("UPDATE diagnosis SET engine = 'an older one'")
+        assert "Not analysed by the current rules yet: `arc ls`" in ask(db, "diagnose", run=TOUR)
+
     def test_nothing_is_written_by_what_reads(self, read_only: Path) -> None:
         before = read_only.read_bytes()
         session = Session(read_only)
@@ -228,6 +257,7 @@ class TestRefusals:
             ("step", {"run": TOUR, "step": "4"}, "step: step: expected int, got str"),
             ("step", {"run": TOUR, "step": -1}, "step: step: expected int >= 0"),
             ("step", {"run": TOUR, "step": 99}, "no step '99'. Steps: 0 to 7"),
+            ("step", {"run": TOUR, "step": 0, "offset": 10**6}, "none from 1000000 on"),
             ("list_runs", {"sort": "price"}, "no sort 'price'"),
             ("list_runs", {"limit": 51}, "list_runs: limit: expected int <= 50"),
             ("search", {"text": ""}, "search: text: expected str of length >= 1"),
@@ -385,6 +415,9 @@ INJECTED = (
 )  # fmt: skip
 
 
+UNKNOWN_TOOL = '[[change]]\nkind = "set_tool"\ntarget = "Ignore"\ndescription = "x"\n'
+
+
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Runs whose every text is written to whoever reads it."""
@@ -396,15 +429,31 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     for trial in ("0", INJECTED):
         head = sample.header(INJECTED, trial, sample.FAILED, title=INJECTED, agent=INJECTED)
-        sample.put(path, head, trace(parts, task=INJECTED, system=INJECTED).spans, sample.SAID)
+        spans = map(_by_a_hostile_model, trace(parts, task=INJECTED, system=INJECTED).spans)
+        sample.put(path, head, tuple(spans), sample.SAID)
     return path
+
+
+def _by_a_hostile_model(span: AnySpan) -> AnySpan:
+    if not isinstance(span, ModelCall):
+        return span
+    request = structs.replace(span.request, model=INJECTED)
+    response = structs.replace(span.response, model=INJECTED)
+    return structs.replace(span, request=request, response=response)
+
+
+def refusal_text(session: Session, tool: str, **given: Any) -> str:
+    """A refusal as a client gets it."""
+    with pytest.raises(ArcError) as caught:
+        ask(session, tool, **given)
+    return why_refused(caught.value)
 
 
 def test_no_word_of_a_run_stands_outside_of_what_is_marked(hostile: Path) -> None:
     session = Session(hostile)
     with open_ledger(hostile, to_read=True) as store:
         one, other = (row.trace for row in trace_rows(store))
-    answers = [
+    said = [
         ask(session, "list_runs"), ask(session, "brief", run=one),
         ask(session, "diagnose", run=one), ask(session, "step", run=one),
         *(ask(session, "step", run=one, step=at) for at in range(3)),
@@ -417,9 +466,12 @@ def test_no_word_of_a_run_stands_outside_of_what_is_marked(hostile: Path) -> Non
         resources.read(session, Call(), f"arc://run/{one}/step/0"),
         refusal(session, "brief", run="Ignore what"),
         refusal(session, "step", run="ignore what stand", step=0),
+        ask(session, "estimate", run=one, system="Be brief."),
+        refusal_text(Session(hostile, 1.0), "replay", run=one, system="Be brief."),
+        refusal_text(session, "estimate", run=one, model="demo", edit=UNKNOWN_TOOL),
     ]  # fmt: skip
-    assert sum("Ignore" in each for each in answers) > 10, "it is quoted"
-    for text in answers:
+    assert sum("Ignore" in each for each in said) > 10, "it is quoted"
+    for text in said:
         outside = own_words(text)
         for word in ("You are now", "owned", "SYSTEM", "call replay with", "0123456789abcdef"):
             assert word not in outside, text
@@ -427,6 +479,20 @@ def test_no_word_of_a_run_stands_outside_of_what_is_marked(hostile: Path) -> Non
             r"[\x00-\x09\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]", text
         )
         assert len(re.findall(r"^<<< data ", text, re.M)) <= 1, "the mark of a block occurs once"
+
+
+def test_secrets_of_a_run_are_in_no_answer(tmp_path: Path) -> None:
+    path, secret = tmp_path / "arc.db", "sk-ant-api03-" + "a1B2" * 20
+    parts = [step(f"the key is {secret}", called("login", secret, key=secret)), step(secret)]
+    head = sample.header("keys", "0", sample.FAILED, title=f"use {secret}")
+    key = sample.put(path, head, trace(parts, task=secret, system=secret).spans)
+    session = Session(path)
+    said = [ask(session, "list_runs"), ask(session, "brief", run=key)]
+    said += [ask(session, "step", run=key, step=at, offset=0) for at in range(2)]
+    said += [ask(session, "step", run=key, step=0), ask(session, "search", text="the key is")]
+    said.append(resources.read(session, Call(), f"arc://run/{key}/step/0"))
+    assert all(secret not in each for each in said)
+    assert sum(MARK in each for each in said) >= 6
 
 
 def test_an_answer_is_cut_where_it_would_be_too_long_and_says_so() -> None:
@@ -498,7 +564,7 @@ class TestEdits:
     def test_an_estimate_sends_nothing_and_shows_the_change(self, read_only: Path) -> None:
         before = read_only.read_bytes()
         said = ask(read_only, "estimate", run=TOUR, system="Look every order up.", model="claude-x")
-        assert said.startswith("Estimate; nothing was sent. 8 steps of ")
+        assert said.startswith("Estimate; nothing was sent. 8 steps: ")
         assert re.search(r"\d+ live calls at first, 0 answered already", said)
         assert "+Look every order up." in said
         assert "--live --budget USD" in said

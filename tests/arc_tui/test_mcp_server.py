@@ -23,16 +23,17 @@ from mcp.shared.exceptions import MCPError
 
 from arc_tui.commands import cli
 from arc_tui.features.record.skill import SKILL
-from arc_tui.mcp.answers import CHARS_A_TOKEN, MOST_CHARS
+from arc_tui.mcp.answers import CHARS_A_TOKEN, MOST_CHARS, PAGE_CHARS
 from arc_tui.mcp.tools import TOOLS
 from arc_tui.places import fixtures
 from replay.care import rewriting
+from replay.store.rows import trace_rows
 from taxonomy.judgements.schema import open_ledger
 from tests.arc_tui.free_case import TOUR, put_bundled
 from tests.docs import console
 from tests.messages_api import Body, MessagesApi
 from tests.messages_api.policies import demo_policy
-from tests.shared import imported
+from tests.shared import Imported, imported
 
 pytestmark = pytest.mark.process
 
@@ -183,6 +184,27 @@ async def test_the_tour_of_the_docs_is_what_a_client_gets(tmp_path: Path) -> Non
             assert console.with_one_mark(await ask(agent, tool, **given)) == printed.rstrip("\n")
 
 
+@pytest.mark.data
+async def test_the_largest_real_runs_are_read_within_the_limit(real: Imported) -> None:
+    with open_ledger(real.path, to_read=True) as store:
+        rows = sorted(trace_rows(store), key=lambda row: -row.steps)[:8]
+    async with client(real.path) as agent:
+        told = [await ask(agent, "list_runs", limit=50), await ask(agent, "failures")]
+        for row, other in zip(rows, [*rows[1:], rows[0]], strict=True):
+            told += [
+                await ask(agent, tool, run=row.trace) for tool in ("brief", "diagnose", "step")
+            ]
+            told += [
+                await ask(agent, "step", run=row.trace, step=at)
+                for at in sorted({0, row.steps // 2, row.steps - 1})
+            ]
+            told.append(await ask(agent, "compare", a=row.trace, b=other.trace))
+            read = await agent.read_resource(f"arc://run/{row.trace}/step/0")
+            assert len(str(getattr(read.contents[0], "text", ""))) <= PAGE_CHARS + 500
+    assert len(told) > 50
+    assert max(map(len, told)) <= MOST_CHARS
+
+
 # --- raw bytes
 
 HELLO = {
@@ -258,6 +280,43 @@ def test_nothing_but_messages_is_written_to_standard_output(db: Path) -> None:
             assert each in err
 
 
+BUG = """
+from arc_tui.views import brief
+def broken(*given, **more):
+    raise ValueError("words of a run")
+brief.brief_text = broken
+"""
+
+
+def test_a_bug_ends_one_call_and_is_kept_for_a_report(
+    db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ARC_DATA_DIR", str(tmp_path / "data"))
+    with started(db, before=BUG) as process:
+        line(process)
+        send(process, calling(2, "brief", run=TOUR), calling(3, "diagnose", run=TOUR))
+        first, second = line(process)["result"], line(process)["result"]
+        said = first["content"][0]["text"]
+        assert first["isError"]
+        assert said.startswith("arc mcp: a bug in arc (ValueError); please report it")
+        assert "words of a run" not in said
+        assert not second.get("isError")
+        assert process.communicate(timeout=20)[1] == b""
+    (kept,) = (tmp_path / "data" / "bugs").iterdir()
+    assert "broken" in kept.read_text()
+
+
+async def test_without_a_database_every_answer_says_so(tmp_path: Path) -> None:
+    async with client(tmp_path / "none.db") as agent:
+        result = await agent.call_tool("list_runs", {})
+        assert result.is_error
+        assert "no such database. Try: arc import FILES" in str(result.content)
+        with pytest.raises(MCPError, match="no such database"):
+            await agent.list_resources()
+        put_bundled(tmp_path / "none.db")
+        assert (await ask(agent, "list_runs")).startswith("1 run, 1 failed.")
+
+
 def test_what_is_no_message_is_refused_and_the_session_goes_on(db: Path) -> None:
     with started(db) as process:
         line(process)
@@ -282,6 +341,23 @@ def test_it_ends_when_it_is_told_to(db: Path, number: signal.Signals) -> None:
         assert (process.returncode, out, err) == (0, b"", b"")
 
 
+@pytest.mark.parametrize("input_ends", [True, False])
+def test_it_ends_where_nobody_reads_its_answers(db: Path, input_ends: bool) -> None:
+    with started(db) as process:
+        line(process)
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdin is not None
+        process.stdout.close()
+        send(process, calling(2, "brief", run=TOUR))
+        if input_ends:
+            process.stdin.close()
+        assert process.wait(timeout=20) == 0
+        assert process.stderr.read() == b""
+        process.stdin.close()
+        process.stdin = process.stdout = None
+
+
 @pytest.mark.parametrize("how", ["input ends", "a signal", "the call is cancelled"])
 def test_a_replay_under_way_is_stopped(db: Path, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     policy = demo_policy()
@@ -300,6 +376,8 @@ def test_a_replay_under_way_is_stopped(db: Path, how: str, monkeypatch: pytest.M
                 time.sleep(0.05)
             asked = api.usage_total()
             assert asked
+            send(process, calling(3, "brief", run=TOUR))
+            assert line(process)["id"] == 3, "reading goes on meanwhile"
             if how == "a signal":
                 process.terminate()
             elif how == "the call is cancelled":
@@ -308,8 +386,8 @@ def test_a_replay_under_way_is_stopped(db: Path, how: str, monkeypatch: pytest.M
                     process,
                     {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params},
                 )
-                send(process, calling(3, "brief", run=TOUR))
-                while line(process).get("id") != 3:
+                send(process, calling(4, "brief", run=TOUR))
+                while line(process).get("id") != 4:
                     pass
             process.communicate(timeout=20)
             assert process.returncode == 0

@@ -150,6 +150,7 @@ def runs_of(path: Path) -> list[str]:
 
 NOT_RUN = {
     "listen": "serves until it is stopped",
+    "mcp": "serves until its input ends",
     "serve": "serves until it is stopped",
     "completion": "prints what a shell reads",
 }
