@@ -230,7 +230,7 @@ def _column(name: _Name, also: Iterable[str], cells: Sequence[Trials | None], k:
         also=tuple(sorted(also)),
         runs=sum(cell.runs for cell in known),
         unknown=sum(cell.unknown for cell in known),
-        pass_one=reliability.over_tasks(counts, 1).pass_one,
+        pass_one=reliability.mean_rate([passed / n for n, passed in counts]),
         pass_hat=over.pass_hat,
         short=over.left_out,
         per_resolved=cost.per(decided.cost, decided.passed),

@@ -18,7 +18,10 @@ from arc_tui.features.runs.command import _blocks
 from arc_tui.features.runs.matrix import MatrixScreen
 from arc_tui.features.runs.screen import RunsScreen
 from arc_tui.settings import Settings
+from replay.store.answers import keep
 from replay.trace import ModelCall, Outcome
+from taxonomy.held_out import HeldOutSet
+from taxonomy.judgements.schema import open_ledger
 from tests.arc_tui.sample import header, put
 from tests.build import step, trace
 from tests.screen import settle, text
@@ -118,6 +121,37 @@ def test_runs_of_several_golden_versions_are_said_to_be(grid: Path) -> None:
     assert said in arc(grid, "--matrix").stdout
     found = json.loads(arc(grid, "--matrix", "task:stamped", "--json").stdout)
     assert found["golden"] == ["3 0123456789ab"]
+
+
+def hold(path: Path, task: str) -> None:
+    with open_ledger(path) as store:
+        keep(store, "held out", HeldOutSet(strata={task: ""}, since_ns={task: 1}))
+
+
+def test_held_out_tasks_are_in_no_row_and_no_rate_unless_asked(grid: Path) -> None:
+    hold(grid, "refund")
+    done = arc(grid, "--matrix", "--json")
+    found = json.loads(done.stdout)
+    assert "8 runs of held-out tasks hidden" in done.stderr
+    assert "refund" not in {row["task"] for row in found["rows"]}
+    assert [column["runs"] for column in found["columns"]] == [5, 6]
+    every = json.loads(arc(grid, "--matrix", "--json", "--include-held-out").stdout)
+    assert [column["runs"] for column in every["columns"]] == [9, 10]
+
+
+@pytest.mark.pilot
+async def test_held_out_tasks_are_shown_by_the_view_menu(grid: Path) -> None:
+    hold(grid, "refund")
+    async with shown(grid, "ctrl+x") as pilot:
+        assert "8 runs of held-out tasks hidden (v)" in text(pilot.app)
+        await press(pilot, "v")
+        matrix = pilot.app.screen
+        assert isinstance(matrix, MatrixScreen)
+        assert "8 runs of held-out tasks shown (v)" in text(pilot.app)
+        await press(pilot, "enter")
+        runs = pilot.app.screen
+        assert isinstance(runs, RunsScreen)
+        assert len(runs.listed.traces) == 4
 
 
 def test_rows_left_out_are_counted(grid: Path) -> None:

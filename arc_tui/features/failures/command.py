@@ -79,7 +79,7 @@ BAR = 40
 @click.option(
     "--playbook",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Owner, rollback and guard of each class; default: playbook.toml, see the guide.",
+    help="Owner, rollback, guard of classes; default: playbook.toml here or beside config.toml.",
 )
 @held_out_option
 @json_option
