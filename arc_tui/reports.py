@@ -40,8 +40,8 @@ from replay import kept
 from replay.errors import ArcError
 from replay.store import edits
 from replay.store.handle import Store
-from replay.store.rows import TraceRow, trace_row
-from taxonomy.golden import read_or_new
+from replay.store.rows import TraceRow, trace_row, trace_rows
+from taxonomy.golden import FOLDER, MANIFEST, read_set
 from taxonomy.judgements.schema import open_ledger
 
 if TYPE_CHECKING:
@@ -201,27 +201,37 @@ def _write_postmortem(store: Store, run: str) -> str:
     from arc_tui.features.report.postmortem import markdown
 
     playbook = find_playbook()
+    row = trace_row(store, run)
+    golden, problem = _golden_tasks(store, row)
     return markdown(
         store,
         run,
-        tried=tuple(_tried(store, trace_row(store, run).trace)),
-        golden=tuple(_golden_tasks(trace_row(store, run))),
+        tried=tuple(_past_experiments(store, row.trace)),
+        golden=golden,
+        golden_problem=problem,
         owners=read_owners(playbook=playbook),
         playbook=playbook,
     )
 
 
-def _golden_tasks(row: TraceRow) -> Iterator[GoldenLine]:
-    """The golden tasks of the folder here that came from a run. Raises BadGolden where it cannot be
-    read."""
-    from arc_tui.features.report.postmortem import GOLDEN, GoldenLine
+def _golden_tasks(store: Store, row: TraceRow) -> tuple[tuple[GoldenLine, ...], str]:
+    """The tasks of the golden set here that were made from a run, by any recording of it, and why
+    the set cannot be read, "" where it can."""
+    from arc_tui.features.report.postmortem import GoldenLine
 
-    for task in read_or_new(Path(GOLDEN)).tasks:
-        if task.origin is not None and task.origin.run in (row.run, row.trace):
-            yield GoldenLine(id=task.id, folder=GOLDEN)
+    folder = Path(FOLDER)
+    if not (folder / MANIFEST).exists():
+        return (), ""
+    try:
+        tasks = read_set(folder).tasks
+    except ArcError as error:
+        return (), error.message
+    recordings = {each.trace for each in trace_rows(store, "run = ?", (row.run,), every=True)}
+    made = (each for each in tasks if each.origin and each.origin.run in recordings)
+    return tuple(GoldenLine(id=each.id, folder=str(folder)) for each in made), ""
 
 
-def _tried(store: Store, trace: str) -> Iterator[Tried]:
+def _past_experiments(store: Store, trace: str) -> Iterator[Tried]:
     """What was tried on a run and is saved, the latest first."""
     from arc_tui.features.edit_test.plan import saved_edit_tests
     from arc_tui.features.edit_test.text import headline, notices, sentence

@@ -30,6 +30,9 @@ from replay.trace import GOLDEN, Header, Json, Tool
 from taxonomy.classes import FailureClass
 from taxonomy.metrics.calls import Order, predecessors
 
+FOLDER = "golden"
+"""Where a set stands in a repository, unless another folder is named."""
+
 MANIFEST = "manifest.toml"
 PINNED = "pinned"
 FEW, MANY = 30, 200

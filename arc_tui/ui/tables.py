@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
+from collections.abc import Iterable, Sequence
+
 from msgspec import Struct
 
 from arc_tui.ui import format
@@ -52,3 +56,29 @@ def estimate(found: Estimate) -> str:
     if found.value is None:
         return format.UNKNOWN
     return f"{short(found.value)} ({short(found.low)}–{short(found.high)})"
+
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""What a spreadsheet takes for the beginning of a formula."""
+
+
+def csv_text(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A head and its rows as CSV, what is unknown empty. A text that a spreadsheet would run gets
+    an apostrophe in front."""
+    out = io.StringIO()
+    written = csv.writer(out, lineterminator="\n")
+    written.writerow(head)
+    written.writerows([csv_cell(each) for each in row] for row in rows)
+    return out.getvalue()
+
+
+def csv_cell(value: object) -> str:
+    """A value as it stands in CSV."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, str):
+        return f"{value:.6g}" if isinstance(value, float) else str(value)
+    text = format.one_line(value)
+    return f"'{text}" if text.startswith(_FORMULA) else text

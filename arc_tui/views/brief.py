@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from arc_tui.ui import format, markdown
@@ -180,6 +180,9 @@ def _phrase(text: str | None) -> str:
 HEAD = "####"
 """Before the title of a section."""
 
+ISSUE = 60_000
+"""Characters of a brief at most; an issue of GitHub's takes 65 536."""
+
 QUOTES = 6
 """Quotes of one finding that are shown; the rest is counted."""
 
@@ -196,9 +199,21 @@ def brief_markdown(store: Store, name: str) -> str:
         *known_markdown(view, mask),
         *break_markdown(view, mask),
         *_markdown_tags(view.tags, mask),
-        *_markdown_rest(view),
     )
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join((*_within(parts, ISSUE), *_markdown_rest(view))) + "\n"
+
+
+def _within(parts: Iterable[str], most: int) -> Iterator[str]:
+    """As many parts as have room, then how many have not."""
+    used = left_out = 0
+    for part in parts:
+        used += len(part) + 2
+        if used <= most:
+            yield part
+        else:
+            left_out += 1
+    if left_out:
+        yield f"{format.count(left_out, 'part')} left out: an issue has no room for more."
 
 
 Mask: TypeAlias = Callable[[str], str]

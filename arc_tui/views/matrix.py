@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from arc_tui.ui import format
-from arc_tui.ui.tables import share, short
+from arc_tui.ui.tables import csv_text, share, short
 from arc_tui.views.runs import chosen
 from replay.store.handle import Store
 from taxonomy.held_out import HeldOutNote
@@ -95,41 +95,71 @@ def cost_text(column: Column) -> str:
     return format.amount(each.cost_usd, complete=each.cost_complete)
 
 
-COLUMN_HEAD = ("runs", "unknown", "pass@1 (95 %)", "tasks", "pass^{k} (95 %)", "tasks",
-               "per resolved")  # fmt: skip
-
-
 def column_head(found: Matrix) -> list[str]:
     """The headings of `column_cells`, after variant and model; pass^1 is pass@1."""
-    cells = [each.format(k=found.k) for each in COLUMN_HEAD]
-    return cells if found.k > 1 else [*cells[:4], *cells[6:]]
+    hat = [f"pass^{found.k} (95 %)"] if found.k > 1 else []
+    of = ["tasks"] if any(column.short for column in found.columns) and hat else []
+    return ["runs", "tasks", "pass@1 (95 %)", *of, *hat, "per resolved"]
 
 
 def column_cells(found: Matrix, column: Column) -> list[str]:
-    """A column in figures."""
-    hat = [share(column.pass_hat), format.number(column.pass_hat.n)] if found.k > 1 else []
+    """A column in figures; the tasks that a rate is over stand before it."""
+    hat = [share(column.pass_hat)] if found.k > 1 else []
+    of = [format.number(column.pass_hat.n)] if any(each.short for each in found.columns) else []
     return [
-        format.number(column.runs),
-        format.number(column.unknown),
-        share(column.pass_one),
+        runs_text(column),
         format.number(column.pass_one.n),
+        share(column.pass_one),
+        *(of if hat else []),
         *hat,
         cost_text(column),
     ]
 
 
-def notes(view: MatrixView) -> Iterator[str]:
+def runs_text(column: Column) -> str:
+    """How many runs it has, and of how many the outcome is unknown: `12, 1?`."""
+    unknown = f", {format.number(column.unknown)}?" if column.unknown else ""
+    return format.number(column.runs) + unknown
+
+
+def golden_text(found: Matrix) -> str:
+    """Which golden versions the runs name, where these are several; "" else."""
+    if len(found.golden) < 2:
+        return ""
+    named = [format.one_line(each) or "no version" for each in found.golden]
+    return f"runs of several golden versions are not comparable: {', '.join(named)}"
+
+
+def notes(found: Matrix) -> Iterator[str]:
     """What has to be known to read the matrix, in sentences."""
-    found = view.matrix
     marks = "cells: passed/runs of known outcome"
     unknown = any(column.unknown for column in found.columns)
     yield f"{marks}, and runs of unknown outcome as 1?" if unknown else marks
     yield "rates: mean over tasks, 95 % Wilson interval over tasks"
     if found.k > 1 and any(column.short for column in found.columns):
         yield f"pass^{found.k} leaves out tasks of fewer than {found.k} runs of known outcome"
+    if golden_text(found):
+        yield golden_text(found)
     if found.taskless:
         yield f"{format.count(found.taskless, 'run')} without a task left out"
     also = sorted({model for column in found.columns for model in column.also})
     if also:
         named = ", ".join(map(format.one_line, also))
         yield f"+: other models answered in some of its runs ({named})"
+
+
+CSV_HEAD = ("task", "variant", "models", "passed", "failed", "unknown", "cost_usd", "cost_complete")
+
+
+def csv_of(found: Matrix) -> str:
+    """A row for each cell that has runs."""
+    return csv_text(CSV_HEAD, _csv_rows(found))
+
+
+def _csv_rows(found: Matrix) -> Iterator[tuple[object, ...]]:
+    for row in found.rows:
+        for column, cell in zip(found.columns, row.cells, strict=True):
+            if cell is not None:
+                counts = (cell.passed, cell.failed, cell.unknown)
+                cost = (cell.cost.cost_usd, cell.cost.cost_complete)
+                yield (row.task, column.variant, column.models, *counts, *cost)

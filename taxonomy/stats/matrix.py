@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, TypeAlias, get_args
 
+import msgspec
 from msgspec import Struct
 
 from replay.statistics import Rate
@@ -93,12 +94,17 @@ class Row(Struct, frozen=True, kw_only=True):
 
 
 class Matrix(Struct, frozen=True, kw_only=True):
-    """Tasks by columns. `k` is that of pass^k; `taskless` runs name no task and are in no row."""
+    """Tasks by columns. `k` is that of pass^k; `taskless` runs name no task and are in no row.
+
+    `golden` are the versions of golden sets that runs name, "" for those that name none: runs of
+    several of them measure different things.
+    """
 
     k: int
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     taskless: int
+    golden: tuple[str, ...] = ()
 
     def cell_query(self, at: int, task: str) -> str:
         """The query that means the runs of a task in a column, and no others."""
@@ -130,9 +136,10 @@ SELECT task, nullif(variant, ''), nullif(models, ''),
   count(*) FILTER (WHERE outcome = 'passed'), count(*) FILTER (WHERE outcome = 'failed'),
   count(*) FILTER (WHERE outcome = 'unknown'),
   sum(usd) FILTER (WHERE outcome <> 'unknown'),
-  coalesce(min(whole) FILTER (WHERE outcome <> 'unknown'), 0)
+  coalesce(min(whole) FILTER (WHERE outcome <> 'unknown'), 0),
+  json_group_array(DISTINCT coalesce(json_extract(labels, '$."arc.golden"'), ''))
 FROM (
-  SELECT task, variant, models, outcome,
+  SELECT task, variant, models, outcome, labels,
     iif(reported, reported_cost_usd, cost_usd) AS usd,
     reported OR (cost_complete AND cost_usd IS NOT NULL) AS whole
   FROM (SELECT *, NOT cost_complete AND coalesce(reported_cost_usd, 0) <> 0 AS reported
@@ -154,10 +161,12 @@ def matrix(store: Store, chosen: Filter = ALL, *, k: int | None = None) -> Matri
     cells: dict[tuple[str, _Name], Trials] = {}
     also: dict[_Name, set[str]] = {}
     taskless = 0
-    for task, variant, models, passed, failed, unknown, usd, whole in found:
+    golden: set[str] = set()
+    for task, variant, models, passed, failed, unknown, usd, whole, versions in found:
         if task is None:
             taskless += passed + failed + unknown
             continue
+        golden.update(msgspec.json.decode(versions, type=list[str]))
         answered = split_models(models)
         base = bases[variant, answered]
         name: _Name = variant, ",".join(sorted(base)) or None
@@ -179,6 +188,7 @@ def matrix(store: Store, chosen: Filter = ALL, *, k: int | None = None) -> Matri
         ),
         rows=sort_rows(rows, "changed"),
         taskless=taskless,
+        golden=tuple(sorted(golden)),
     )
 
 
@@ -220,7 +230,7 @@ def _column(name: _Name, also: Iterable[str], cells: Sequence[Trials | None], k:
         also=tuple(sorted(also)),
         runs=sum(cell.runs for cell in known),
         unknown=sum(cell.unknown for cell in known),
-        pass_one=reliability.over_tasks(counts, 1).pass_one,
+        pass_one=reliability.mean_rate([passed / n for n, passed in counts]),
         pass_hat=over.pass_hat,
         short=over.left_out,
         per_resolved=cost.per(decided.cost, decided.passed),

@@ -94,6 +94,23 @@ def test_long_text_is_wrapped_and_what_is_left_out_is_counted() -> None:
     assert_neutral(markdown.block("漢" * 500))
 
 
+def test_an_issue_takes_all_of_it(tmp_path: Path) -> None:
+    quotes = (Evidence(role="said", text="word " * 400, step=0),) * 6
+    finding = Finding(failure=FailureClass.LOOP, step=0, why="x", rule="loop", evidence=quotes)
+    candidate = Candidate(
+        step=0, weight=1.0, why="x", signals=(Signal(name="x", weight=1.0, phrase="x"),)
+    )
+    said = structs.replace(sample.SILENT, findings=(finding,) * 9, candidates=(candidate,))
+    spans = trace([step("Done.")]).spans
+    head = sample.header("26", "1", Outcome(status="failed"))
+    key = sample.put(tmp_path / "arc.db", head, spans, said)
+    with open_ledger(tmp_path / "arc.db") as store:
+        text = brief_markdown(store, key)
+    assert len(text) < 61_000
+    assert "3 parts left out: an issue has no room for more." in text
+    assert text.rstrip().endswith("--system FILE\n```")
+
+
 @pytest.fixture
 def db(tmp_path: Path) -> Path:
     path = tmp_path / "arc.db"

@@ -14,8 +14,8 @@ from click.testing import CliRunner, Result
 
 from arc_tui import importing
 from arc_tui.commands import cli
-from arc_tui.features.replay.text import _csv_cell
 from arc_tui.places import fixtures
+from arc_tui.ui.tables import csv_cell
 from replay.errors import ModelRefused
 from replay.models.demo import Demo
 from taxonomy.judgements.schema import open_ledger
@@ -192,9 +192,9 @@ def test_replay_takes_several_edits_beside_one_control(db: Path) -> None:
 
 
 def test_a_recorded_text_is_no_formula_in_csv(db: Path) -> None:
-    assert _csv_cell("=1+1") == "'=1+1"
-    assert _csv_cell("get_order()") == "get_order()"
-    assert _csv_cell(None) == ""
+    assert csv_cell("=1+1") == "'=1+1"
+    assert csv_cell("get_order()") == "get_order()"
+    assert csv_cell(None) == ""
 
 
 @pytest.mark.parametrize(

@@ -243,6 +243,16 @@ def test_a_playbook_that_cannot_be_read_is_refused(
         run(db, *words, "--playbook", str(tmp_path / "bad.toml"))
 
 
+@pytest.mark.parametrize("words", [("--agreement",), ("--by", "week"), ("--since", "2026-01-01")])
+def test_a_playbook_has_no_place_in_other_tables(
+    db: Path, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    file = tmp_path / "playbook.toml"
+    file.write_text(PLAYBOOK)
+    with pytest.raises(click.UsageError, match="--playbook is shown with the bars"):
+        run(db, "failures", "--playbook", str(file), *words)
+
+
 def test_a_bad_playbook_is_in_the_way_of_nothing_else(
     db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

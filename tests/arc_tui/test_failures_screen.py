@@ -197,3 +197,23 @@ async def test_a_bad_setting_is_told_on_the_screen(
     monkeypatch.setenv("ARC_CONFIG_DIR", folder)
     async with opened(db, (120, 24)) as (pilot, _):
         assert "unknown key 'ownrs'" in drawn(pilot.app)
+
+
+@pytest.mark.pilot
+async def test_a_bar_shows_what_the_playbook_has_for_it(
+    db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "playbook.toml"
+    file.write_text('["hallucinated state"]\nowner = "retrieval"\nrollback = "Deploy v7."')
+    async with opened(db) as (pilot, screen):
+        shown = drawn(pilot.app)
+        assert here(screen) == "hallucinated state"
+        assert "rollback    Deploy v7." in shown
+        assert "guard       none in playbook.toml" in shown
+        assert "owner       retrieval" in shown
+        file.write_text("[lop]\nguard = 'x'")
+        await press(pilot, "ctrl+r")
+        assert "did you mean" in drawn(pilot.app)
+        assert here(screen) == "hallucinated state"  # the bars stay
+        assert "rollback" not in drawn(pilot.app)

@@ -18,7 +18,10 @@ from arc_tui.features.runs.command import _blocks
 from arc_tui.features.runs.matrix import MatrixScreen
 from arc_tui.features.runs.screen import RunsScreen
 from arc_tui.settings import Settings
+from replay.store.answers import keep
 from replay.trace import ModelCall, Outcome
+from taxonomy.held_out import HeldOutSet
+from taxonomy.judgements.schema import open_ledger
 from tests.arc_tui.sample import header, put
 from tests.build import step, trace
 from tests.screen import settle, text
@@ -68,7 +71,7 @@ def test_columns_in_figures_then_tasks_by_column(grid: Path) -> None:
     assert done.exit_code == 0
     lines = [line.split() for line in done.stdout.splitlines()]
     v1, v2 = lines[1], lines[2]
-    assert v1[:6] == ["v1", "large", "9", "1", ".75", "(.20–.97)"]
+    assert v1[:7] == ["v1", "large", "9,", "1?", "2", ".75", "(.20–.97)"]
     assert v1[-1] == "$0.33"  # eight runs of known outcome, six resolved
     assert v2[-1] == "$0.45"
     rows = {line[0]: line[1:] for line in lines[5:9]}
@@ -100,6 +103,57 @@ def test_rows_are_sorted_as_asked(grid: Path, words: tuple[str, ...], first: str
     assert found["rows"][0]["task"] == first
 
 
+def test_csv_has_a_row_for_each_cell_and_starts_no_formula(grid: Path) -> None:
+    put_grid(grid, {"=1+1": {"v1": "u"}})
+    lines = arc(grid, "--matrix", "--csv", "--sort", "task").stdout.splitlines()
+    assert lines[0] == "task,variant,models,passed,failed,unknown,cost_usd,cost_complete"
+    assert "refund,v2,large,0,4,0,1,true" in lines
+    assert "'=1+1,v1,large,0,0,1,,false" in lines
+    assert len(lines) == 1 + 7
+
+
+def test_runs_of_several_golden_versions_are_said_to_be(grid: Path) -> None:
+    said = "runs of several golden versions are not comparable: no version, 3 0123456789ab"
+    assert said not in arc(grid, "--matrix").stdout
+    known = header("stamped", "0", Outcome(status="passed"))
+    spans = trace([step("Done.")]).spans
+    put(grid, structs.replace(known, labels={"arc.golden": "3 0123456789ab"}), spans)
+    assert said in arc(grid, "--matrix").stdout
+    found = json.loads(arc(grid, "--matrix", "task:stamped", "--json").stdout)
+    assert found["golden"] == ["3 0123456789ab"]
+
+
+def hold(path: Path, task: str) -> None:
+    with open_ledger(path) as store:
+        keep(store, "held out", HeldOutSet(strata={task: ""}, since_ns={task: 1}))
+
+
+def test_held_out_tasks_are_in_no_row_and_no_rate_unless_asked(grid: Path) -> None:
+    hold(grid, "refund")
+    done = arc(grid, "--matrix", "--json")
+    found = json.loads(done.stdout)
+    assert "8 runs of held-out tasks hidden" in done.stderr
+    assert "refund" not in {row["task"] for row in found["rows"]}
+    assert [column["runs"] for column in found["columns"]] == [5, 6]
+    every = json.loads(arc(grid, "--matrix", "--json", "--include-held-out").stdout)
+    assert [column["runs"] for column in every["columns"]] == [9, 10]
+
+
+@pytest.mark.pilot
+async def test_held_out_tasks_are_shown_by_the_view_menu(grid: Path) -> None:
+    hold(grid, "refund")
+    async with shown(grid, "ctrl+x") as pilot:
+        assert "8 runs of held-out tasks hidden (v)" in text(pilot.app)
+        await press(pilot, "v")
+        matrix = pilot.app.screen
+        assert isinstance(matrix, MatrixScreen)
+        assert "8 runs of held-out tasks shown (v)" in text(pilot.app)
+        await press(pilot, "enter")
+        runs = pilot.app.screen
+        assert isinstance(runs, RunsScreen)
+        assert len(runs.listed.traces) == 4
+
+
 def test_rows_left_out_are_counted(grid: Path) -> None:
     done = arc(grid, "--matrix", "--limit", "1")
     assert "1 of 4 shown. Try: --limit 0" in done.stderr
@@ -113,6 +167,8 @@ def test_rows_left_out_are_counted(grid: Path) -> None:
         (("--matrix", "--sort", "chnged"), "no matrix order 'chnged'"),
         (("--matrix", "--sort", "cost"), "no matrix order 'cost'"),
         (("-k", "2"), "-k cannot be used without --matrix"),
+        (("--csv",), "--csv cannot be used without --matrix"),
+        (("--matrix", "--csv", "--json"), "--csv cannot be combined with --json"),
         (("--matrix", "-k", "0"), "0 is not in the range"),
         (("--matrix", "outcome:maybe"), "unknown outcome 'maybe'"),
     ],

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from arc_tui.commands import cli
 from arc_tui.features.report.postmortem import BLANK, OPEN, GoldenLine, Tried, markdown
 from replay.errors import NotFound
 from replay.trace import Outcome
@@ -15,6 +18,7 @@ from taxonomy.judgements.tags import Tag, put_tag
 from taxonomy.owners import NOBODY, owners_from
 from taxonomy.playbook import Entry, Playbook
 from tests.arc_tui import failures_case, sample
+from tests.arc_tui.free_case import TOUR
 from tests.arc_tui.test_brief import put_hostile
 from tests.build import step, trace
 from tests.markdown import HOSTILE, assert_neutral, shown
@@ -120,3 +124,30 @@ def test_secrets_are_masked_by_the_rules_of_today(tmp_path: Path) -> None:
 def test_a_run_that_is_not_there(db: Path) -> None:
     with open_ledger(db) as store, pytest.raises(NotFound):
         markdown(store, "nosuch")
+
+
+def arc(path: Path, *words: str) -> str:
+    done = CliRunner().invoke(cli, ["--db", str(path), *words])
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.output
+    return done.stdout
+
+
+def test_the_command_names_the_golden_task_and_the_playbook_here(
+    few_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ARC_CONFIG_DIR", str(tmp_path))
+    path = Path(shutil.copy(few_runs, tmp_path / "arc.db"))
+    before = arc(path, "report", "--postmortem", TOUR)
+    assert "None was made from this run." in before
+    assert f"| rollback | {BLANK} |" in before
+    arc(path, "golden", "add", TOUR, "--id", "many", "--check", "contains:refund", "--reason", "x")
+    (tmp_path / "playbook.toml").write_text('["hallucinated state"]\nrollback = "Deploy v7."')
+    after = arc(path, "report", "--postmortem", TOUR)
+    assert_neutral(after)
+    assert "`many` in `golden`" in after
+    assert "| rollback | `Deploy v7.` |" in after
+    (tmp_path / "golden" / "manifest.toml").write_text("<<<<<<< ours")
+    broken = arc(path, "report", "--postmortem", TOUR)
+    assert "The golden set cannot be read" in broken
+    assert "None was made from this run." not in broken

@@ -18,6 +18,7 @@ from taxonomy.judgements.schema import open_ledger
 from taxonomy.query.compile import runs_meant
 from taxonomy.query.filter import ALL, Filter
 from taxonomy.query.listing import ORDERS, PAGE, RunRow, run_order, run_totals, runs_at
+from taxonomy.stats.matrix import matrix
 from tests.bench.app import EMPTY_APP
 from tests.bench.corpus import trace
 from tests.bench.many import fill, fill_many
@@ -70,6 +71,7 @@ def rows(folder: Path) -> Iterator[Row]:
             "the same by outcome": lambda: build_runs(store, Arrangement(order="outcome")),
             "the same of a query": lambda: build_runs(store, Arrangement(words="tag:loop")),
             "the whole list as rows": lambda: run_rows(store),
+            "matrix of tasks by variant and model": lambda: matrix(store),
             "Pareto with the runs behind each bar": lambda: pareto(store),
             "every run that says a phrase": lambda: traces_saying(store, "refund invoice retry"),
         }.items():

@@ -79,7 +79,7 @@ BAR = 40
 @click.option(
     "--playbook",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Owner, rollback and guard of each class; default: playbook.toml, see the guide.",
+    help="Owner, rollback, guard of classes; default: playbook.toml here or beside config.toml.",
 )
 @held_out_option
 @json_option
@@ -107,7 +107,7 @@ def pareto(
         with_held_out=with_held_out,
         query=" ".join(query),
     )
-    _one_question(request, runs, since, agreement)
+    _one_question(request, runs, since, agreement, playbook)
     written = find_playbook() if playbook is None else read_playbook(playbook)
     with open_judged(db) as store:
         held = held_out_note(store, shown=with_held_out)
@@ -132,7 +132,11 @@ class _CountedRuns(NamedTuple):
 
 
 def _one_question(
-    request: FailuresRequest, runs: str | None, since: datetime | None, agreement: bool
+    request: FailuresRequest,
+    runs: str | None,
+    since: datetime | None,
+    agreement: bool,
+    playbook: Path | None,
 ) -> None:
     """Refuses options that ask for two different tables."""
     alone = {"--since": since is not None, "--agreement": agreement}
@@ -144,6 +148,8 @@ def _one_question(
     given = [name for name, there in (alone | narrowing).items() if there]
     if any(alone.values()) and len(given) > 1:
         raise click.UsageError(f"{given[0]} and {given[1]} cannot be combined")
+    if playbook is not None and (any(alone.values()) or (request.by == "week" and runs is None)):
+        raise click.UsageError("--playbook is shown with the bars: leave the other table out")
     if request.by == "week" and request.every and runs is None:
         raise click.UsageError("--by week counts each run once: leave --every out")
 

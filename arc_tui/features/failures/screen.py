@@ -42,6 +42,7 @@ from arc_tui.views.failures import (
 from arc_tui.views.runs import held_out_text
 from replay.store.handle import Store
 from taxonomy.failures import BYS, By
+from taxonomy.playbook import NO_PLAYBOOK, BadPlaybook
 
 NO_FAILURES = "no failed runs here"
 
@@ -87,11 +88,12 @@ class FailuresScreen(ArcScreen):
     runs = query_one(FailureRuns)
 
     class Loaded(Message):
-        """The failures were counted."""
+        """The failures were counted, without the playbook where `problem` is in its way."""
 
-        def __init__(self, view: FailuresView) -> None:
+        def __init__(self, view: FailuresView, problem: BadPlaybook | None) -> None:
             super().__init__()
             self.view = view
+            self.problem = problem
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -123,14 +125,21 @@ class FailuresScreen(ArcScreen):
         """Count as it is asked now."""
         request = self._request
 
-        def count(store: Store) -> FailuresView:
-            playbook = find_playbook()
-            return build_failures(store, request, read_owners(playbook=playbook), playbook)
+        def count(store: Store) -> tuple[FailuresView, BadPlaybook | None]:
+            playbook, problem = NO_PLAYBOOK, None
+            try:
+                playbook = find_playbook()
+            except BadPlaybook as error:
+                problem = error
+            owners = read_owners(playbook=playbook)
+            return build_failures(store, request, owners, playbook), problem
 
-        self.ask(count, self.Loaded, group="load")
+        self.ask(count, lambda found: self.Loaded(*found), group="load")
 
     def on_failures_screen_loaded(self, event: Loaded) -> None:
         self.view = event.view
+        if event.problem is not None:
+            self.show_error(event.problem)
 
     def watch_view(self, view: FailuresView) -> None:
         if not self.is_mounted:

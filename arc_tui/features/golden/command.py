@@ -35,7 +35,7 @@ from replay.errors import ArcError
 from replay.store.rows import trace_row
 from replay.written import refuse_halves
 from taxonomy.classes import class_label
-from taxonomy.golden import GoldenSet, read_or_new, read_set
+from taxonomy.golden import FOLDER, GoldenSet, read_or_new, read_set
 from taxonomy.golden_audit import TaskRow, audit
 from taxonomy.golden_changes import accept_edit, add_tasks, remove_task
 from taxonomy.golden_checks import FORMS, K, draft_task, read_check
@@ -44,7 +44,7 @@ dir_option = click.option(
     "--dir",
     "folder",
     type=click.Path(file_okay=False, path_type=Path),
-    default="golden",
+    default=FOLDER,
     show_default=True,
     help="The folder of the set.",
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator
 
 from rich.console import Console
@@ -28,6 +26,7 @@ from arc_tui.experiments.locked_view import (
 from arc_tui.experiments.models import spending_of
 from arc_tui.experiments.progress import spending_line
 from arc_tui.ui import format
+from arc_tui.ui.tables import csv_text
 from replay.compare.actions import RULES, VERSION
 
 
@@ -134,46 +133,31 @@ COLUMNS = (
 """A row is a step of one arm, control first. `answer` is what the arm mostly does, `difference`
 what sets that apart from the recording; `mark` is held against control."""
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""What a spreadsheet takes for the beginning of a formula."""
-
 
 def csv_of(view: ReplayView) -> str:
-    """Every step of every arm. A text that a spreadsheet would run gets an apostrophe in front."""
-    out = io.StringIO()
-    rows = csv.writer(out, lineterminator="\n")
-    rows.writerow(COLUMNS)
+    """Every step of every arm."""
+    return csv_text(COLUMNS, _csv_rows(view))
+
+
+def _csv_rows(view: ReplayView) -> Iterator[list[object]]:
     names = arm_names(view)
     for row in step_rows(view):
-        rows.writerow(_csv_row(row.first, "control", row.first.control, row.first.refused))
+        yield _csv_row(row.first, "control", row.first.control, row.first.refused)
         for name, each in zip(names, row.arms, strict=True):
-            rows.writerow(_csv_row(each, name, each.edited, each.edited_refused, edited=True))
-    return out.getvalue()
+            yield _csv_row(each, name, each.edited, each.edited_refused, edited=True)
 
 
 def _csv_row(
     row: ReplayRow, name: str, arm: ArmRow | None, refused: str | None, *, edited: bool = False
-) -> list[str]:
+) -> list[object]:
     counts = arm.counts if arm is not None else None
     usual = arm.usual if arm is not None else None
     figures = () if counts is None else (
         counts.total, counts.repeats, counts.reworded, counts.diverges, counts.unclear
     )  # fmt: skip
-    values = [
+    return [
         row.step, name, row.mark if edited else None, row.effect if edited else None,
         row.p if edited else None, row.at_break, row.dimmed if edited else None,
         row.fidelity.value, *(figures or [None] * 5), row.recorded,
         usual.phrase if usual else None, usual.why if usual else None, refused,
     ]  # fmt: skip
-    return [_csv_cell(each) for each in values]
-
-
-def _csv_cell(value: object) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if not isinstance(value, str):
-        return f"{value:.6g}" if isinstance(value, float) else str(value)
-    text = format.one_line(value)
-    return f"'{text}" if text.startswith(_FORMULA) else text

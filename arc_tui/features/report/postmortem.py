@@ -68,10 +68,12 @@ def markdown(
     *,
     tried: Sequence[Tried] = (),
     golden: Sequence[GoldenLine] = (),
+    golden_problem: str = "",
     owners: Owners = NOBODY,
     playbook: Playbook = NO_PLAYBOOK,
 ) -> str:
-    """The post-mortem of a run. Raises NotFound."""
+    """The post-mortem of a run; `golden_problem` is why the golden set could not be read. Raises
+    NotFound."""
     view = build_trace(store, name)
     mask = store.redactor.text
     said = tag_rows(store, "run = ?", (view.run.run,))
@@ -82,7 +84,7 @@ def markdown(
         *_class(said, mask),
         *_experiments(tried, mask),
         *_response(store, said, owners, playbook, mask),
-        *_golden(golden, view.run.trace[:8], mask),
+        *_golden(golden, golden_problem, view.run.trace[:8], mask),
         *_open(),
     )
     return "\n\n".join(parts) + "\n"
@@ -161,13 +163,14 @@ def _response(
         yield f"Usual first fix of this class: {fix}."
 
 
-def _golden(golden: Sequence[GoldenLine], key: str, mask: Mask) -> Iterator[str]:
+def _golden(golden: Sequence[GoldenLine], problem: str, key: str, mask: Mask) -> Iterator[str]:
     yield "## Golden task"
     for each in golden:
         yield f"{md.code(mask(each.id))} in {md.code(mask(each.folder))}"
-    if not golden:
-        add = md.code(f"arc golden add {key}")
-        yield f"None in {md.code(GOLDEN)} was made from this run. Try: {add}"
+    if problem:
+        yield md.value("The golden set cannot be read", mask(problem))
+    elif not golden:
+        yield f"None was made from this run. Try: {md.code(f'arc golden add {key}')}"
 
 
 def _open() -> Iterator[str]:

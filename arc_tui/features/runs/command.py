@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 from msgspec import Struct, structs
 from rich.cells import cell_len
+from rich.console import Console
 from rich.text import Text
 
 from arc_tui.cli import (
@@ -28,6 +30,7 @@ from arc_tui.cli import (
     print_line,
     print_list,
     print_table,
+    print_view,
 )
 from arc_tui.ui import format
 from arc_tui.views.columns import (
@@ -42,12 +45,12 @@ from arc_tui.views.columns import (
     sorted_by,
 )
 from arc_tui.views.matrix import (
-    MatrixView,
     build_matrix,
     cell_text,
     change_text,
     column_cells,
     column_head,
+    csv_of,
     headings,
     model_name,
     notes,
@@ -60,7 +63,7 @@ from replay.store.search import runs_saying
 from taxonomy.held_out import HeldOutNote, hidden, parted
 from taxonomy.query.filter import ALL
 from taxonomy.query.listing import RunRow, run_order, runs_at
-from taxonomy.stats.matrix import ORDERS, Order, sort_rows
+from taxonomy.stats.matrix import ORDERS, Matrix, Order, sort_rows
 
 
 @click.command(
@@ -83,6 +86,7 @@ from taxonomy.stats.matrix import ORDERS, Order, sort_rows
     is_flag=True,
     help="Show tasks by variant and model; --sort changed, task or passed.",
 )
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV: a row for each task and column.")
 @click.option("-k", "k", type=click.IntRange(1), help="The k of pass^k in the matrix.")
 @held_out_option
 @json_option
@@ -94,6 +98,7 @@ def ls(
     sort: str | None,
     columns: str | None,
     as_matrix: bool,
+    as_csv: bool,
     k: int | None,
     with_held_out: bool,
     as_json: bool,
@@ -106,12 +111,20 @@ def ls(
     """
     if as_matrix:
         _refuse({"--all": every, "--columns": columns is not None}, "be combined with --matrix")
+        _refuse({"--csv": as_csv and as_json}, "be combined with --json")
         wanted = _matrix_order(sort)
         with open_judged(db) as store:
             view = build_matrix(store, " ".join(query), k=k, with_held_out=with_held_out)
         print_held_out(view.held_out)
-        return _matrix(view, wanted, sort, limit, as_json)
-    _refuse({"-k": k is not None}, "be used without --matrix")
+        in_order = sort_rows(view.matrix.rows, wanted, reverse=(sort or "").startswith("-"))
+        shown_rows = tuple(limited(in_order, limit))
+        matrix = structs.replace(view.matrix, rows=shown_rows)
+        if as_csv:
+            click.echo(csv_of(matrix), nl=False)
+        else:
+            print_view(matrix, as_json, partial(_print_matrix, query=view.query))
+        return 0
+    _refuse({"-k": k is not None, "--csv": as_csv}, "be used without --matrix")
     shown = tuple(map(_column, columns.split(","))) if columns else PRINTED
     by = None if sort is None else _column(sort.removeprefix("-"))
     with open_judged(db) as store:
@@ -160,18 +173,12 @@ def _matrix_order(sort: str | None) -> Order:
     raise NotFound("matrix order", name, near, hint=f"known: {', '.join(ORDERS)}")
 
 
-def _matrix(view: MatrixView, by: Order, sort: str | None, limit: int, as_json: bool) -> int:
-    """The matrix: a row for each variant and model, then one for each task."""
-    rows = sort_rows(view.matrix.rows, by, reverse=sort is not None and sort.startswith("-"))
-    found = structs.replace(view.matrix, rows=tuple(limited(rows, limit)))
-    if as_json:
-        print_json(found)
-        return 0
+def _print_matrix(out: Console, found: Matrix, query: str) -> None:
+    """A row for each variant and model, then one for each task."""
     if not found.rows:
-        words = f" match '{format.one_line(view.query)}'" if view.query else ""
+        words = f" match '{format.one_line(query)}'" if query else ""
         click.echo(f"No runs of a task{words}." if words else "No runs of a task yet.", err=True)
-        return 0
-    out = console()
+        return
     names = [
         [variant_name(each), format.cut(model_name(each), MODEL), *column_cells(found, each)]
         for each in found.columns
@@ -186,8 +193,7 @@ def _matrix(view: MatrixView, by: Order, sort: str | None, limit: int, as_json: 
         out.print()
         table = [[*left[at + 1], *row[first:last]] for at, row in enumerate(cells)]
         print_table(out, [*left[0], *heads[first:last]], table)
-    print_line(out, "; ".join(notes(view)), "dim")
-    return 0
+    print_line(out, "; ".join(notes(found)), "dim")
 
 
 TASK, MODEL, HEADING = 32, 40, 24

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from msgspec import structs
 from rich.cells import cell_len
 from rich.text import Text
 from textual.app import ComposeResult
@@ -36,12 +37,14 @@ from arc_tui.views.matrix import (
     cell_text,
     change_text,
     cost_text,
+    golden_text,
     model_name,
+    runs_text,
     variant_name,
 )
 from arc_tui.views.runs import held_out_text
 from replay.statistics import Rate
-from taxonomy.stats.matrix import ORDERS, Column, Matrix, Order, Row, sort_rows
+from taxonomy.stats.matrix import ORDERS, Matrix, Order, Row, sort_rows
 
 NO_TASKS = """No runs of a task{query}.
 
@@ -203,7 +206,7 @@ def _head(found: Matrix) -> list[tuple[str, list[str]]]:
     lines = [
         ("variant", [variant_name(each) for each in columns]),
         ("model", [model_name(each) for each in columns]),
-        ("runs", [_runs(each) for each in columns]),
+        ("runs", [runs_text(each) for each in columns]),
         ("tasks", [format.number(each.pass_one.n) for each in columns]),
         ("pass@1", [short(each.pass_one.value) for each in columns]),
         ("95 % interval", [_interval(each.pass_one) for each in columns]),
@@ -218,11 +221,6 @@ def _head(found: Matrix) -> list[tuple[str, list[str]]]:
         ("per resolved task", [cost_text(each) for each in columns]),
         ("", [""] * len(columns)),
     ]
-
-
-def _runs(column: Column) -> str:
-    unknown = f", {format.number(column.unknown)}?" if column.unknown else ""
-    return format.number(column.runs) + unknown
 
 
 def _interval(rate: Rate) -> str:
@@ -299,6 +297,7 @@ class MatrixScreen(ArcScreen):
             f"{format.count(found.taskless, 'run')} without a task left out"
             if found.taskless
             else "",
+            golden_text(found),
             f"{held_out_text(view.held_out)} ({self.key_of('matrix.view')})"
             if view.held_out.runs
             else "",
@@ -314,7 +313,7 @@ class MatrixScreen(ArcScreen):
         shown = " · ".join(filter(None, [marks, SORTED[self._order], words]))
         table.border_title = Text(shown)
         rows = sort_rows(found.rows, self._order)
-        table.matrix = Matrix(k=found.k, columns=found.columns, rows=rows, taskless=found.taskless)
+        table.matrix = structs.replace(found, rows=rows)
         self.refresh_bindings()
 
     def on_matrix_table_chosen(self, event: MatrixTable.Chosen) -> None:
