@@ -4,6 +4,7 @@ the same in the command, the app, a report and for programs.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Literal, TypeAlias
 
@@ -30,12 +31,12 @@ from taxonomy.gate import (
     Trials,
     decide,
     fewest_tasks,
-    paired,
+    pair_tasks,
     read_group,
 )
 from taxonomy.held_out import HeldOutNote, hidden, parted
 from taxonomy.metrics.cost import Money
-from taxonomy.query.language import BadQuery
+from taxonomy.query.language import BadQuery, quoted
 from taxonomy.query.listing import RunRow
 
 Kind: TypeAlias = Literal["outcomes", "decisions"]
@@ -112,7 +113,7 @@ def build_gate(store: Store, request: GateRequest) -> GateView:
     baseline, candidate = groups
     _refuse_golden(baseline, candidate)
     return gate_of(
-        paired(baseline, candidate),
+        pair_tasks(baseline, candidate),
         (side(request.baseline, baseline), side(request.candidate, candidate)),
         request.limits,
         held_out=HeldOutNote(tasks=tasks, runs=held, shown=request.with_held_out),
@@ -215,6 +216,35 @@ def _refuse_golden(baseline: Group, candidate: Group) -> None:
         )
 
 
+def group_queries(store: Store) -> tuple[tuple[str, str], ...]:
+    """(a query, what it means) of each variant, else of each model, that has runs of a task: what
+    may be compared, the newest first."""
+    rows = [row for row in run_rows(store) if row.task is not None]
+    for field, column in (("variant", "variant"), ("model", "models")):
+        found: dict[str, list[RunRow]] = {}
+        for row in rows:
+            name = getattr(row, column)
+            if name and (column == "variant" or "," not in name):
+                found.setdefault(name, []).append(row)
+        if len(found) > 1:
+            newest = sorted(found, key=lambda name: max(map(_began, found[name])), reverse=True)
+            return tuple((f"{field}={_value(name)}", _extent(found[name])) for name in newest)
+    return ()
+
+
+def _value(name: str) -> str:
+    return name if re.fullmatch(r"[\w.-]+", name) else quoted(name)
+
+
+def _began(row: RunRow) -> tuple[int, int]:
+    return row.start_ns or 0, row.imported_ns
+
+
+def _extent(rows: Sequence[RunRow]) -> str:
+    tasks = format.count(len({row.task for row in rows}), "task")
+    return f"{format.count(len(rows), 'run')} · {tasks}"
+
+
 # --- in words
 
 
@@ -283,7 +313,7 @@ def _reason(view: GateView, reason: Reason) -> str:
                 f" {short(limits.alpha)}."
             )
         case "tasks lost":
-            return f"Blocked by --strict: {_lost(view)}."
+            return f"Blocked by --strict: {_lost_text(view)}."
         case "cost":
             assert found.cost.rise_bounds is not None
             assert limits.max_cost_rise is not None
@@ -372,13 +402,13 @@ def _notices(view: GateView) -> Iterator[str]:
         )
     yield from view.remarks
     if found.lost and "tasks lost" not in found.reasons:
-        yield f"{_lost(view)}."
+        yield f"{_lost_text(view)}."
     if view.only_baseline:
-        yield f"In baseline only, not compared: {_named(view.only_baseline)}."
+        yield f"In baseline only, not compared: {_list_names(view.only_baseline)}."
     if view.only_candidate:
-        yield f"In candidate only, not compared: {_named(view.only_candidate)}."
+        yield f"In candidate only, not compared: {_list_names(view.only_candidate)}."
     if view.no_outcome:
-        yield f"No outcome in one of the groups, not compared: {_named(view.no_outcome)}."
+        yield f"No outcome in one of the groups, not compared: {_list_names(view.no_outcome)}."
     for name, each in (("baseline", view.baseline), ("candidate", view.candidate)):
         if each.unknown:
             runs = format.count(each.unknown, "run")
@@ -403,14 +433,14 @@ def _by(found: Side) -> str:
     return format.one_line(", ".join(found.verifiers)) or "an unknown check"
 
 
-def _lost(view: GateView) -> str:
+def _lost_text(view: GateView) -> str:
     lost = view.decision.lost
     did = "passed" if view.kind == "outcomes" else "matched the recording"
     tasks = format.count(len(lost), "task")
-    return f"{tasks} always {did} before and never now: {_named(lost)}"
+    return f"{tasks} always {did} before and never now: {_list_names(lost)}"
 
 
-def _named(tasks: Sequence[str]) -> str:
+def _list_names(tasks: Sequence[str]) -> str:
     shown = ", ".join(format.cut(format.one_line(task), 40) for task in tasks[:SHOWN])
     more = len(tasks) - SHOWN
     return f"{shown} and {more} more" if more > 0 else shown
@@ -445,12 +475,12 @@ def cells(pair: TaskPair) -> tuple[str, str, str, str]:
     """A row: task, baseline, candidate, change."""
     return (
         format.one_line(pair.task),
-        passed(pair.baseline),
-        passed(pair.candidate),
+        trials_text(pair.baseline),
+        trials_text(pair.candidate),
         f"{signed(pair.change)}{' lost' if pair.is_lost else ''}",
     )
 
 
-def passed(trials: Trials) -> str:
+def trials_text(trials: Trials) -> str:
     """`3/4`, with the runs of unknown outcome: `3/4 +1?`."""
     return f"{trials.passed}/{trials.n}{f' +{trials.unknown}?' if trials.unknown else ''}"
