@@ -44,7 +44,7 @@ _COUNTABLE_BITS = 20_000_000_000
 """Bits that counting all signs may move: about two seconds."""
 
 Reason: TypeAlias = Literal["drop", "tasks lost", "cost"]
-Status: TypeAlias = Literal["regression", "green", "too little power", "cost unknown"]
+Status: TypeAlias = Literal["regression", "green", "too little power", "cost unknown", "incomplete"]
 
 
 class Trials(Struct, frozen=True, kw_only=True):

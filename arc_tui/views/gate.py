@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from arc_tui.ui import format
 from arc_tui.ui.tables import share, short, signed
@@ -34,9 +34,10 @@ from taxonomy.gate import (
     pair_tasks,
     read_group,
 )
+from taxonomy.golden import BadGolden, GoldenSet, GoldenVersion
 from taxonomy.held_out import HeldOutNote, hidden, parted
 from taxonomy.metrics.cost import Money
-from taxonomy.query.language import BadQuery, quoted
+from taxonomy.query.language import BadQuery, quote
 from taxonomy.query.listing import RunRow
 
 Kind: TypeAlias = Literal["outcomes", "decisions"]
@@ -49,12 +50,14 @@ SHOWN = 20
 
 
 class GateRequest(Struct, frozen=True, kw_only=True):
-    """Two queries, and what blocks."""
+    """Two queries, and what blocks. With `golden` only the tasks of that set count, and all of
+    them have to be measured."""
 
     baseline: str
     candidate: str
     limits: Limits = Limits()
     with_held_out: bool = False
+    golden: GoldenSet | None = None
 
 
 class Side(Struct, frozen=True, kw_only=True):
@@ -72,7 +75,8 @@ class Side(Struct, frozen=True, kw_only=True):
 
 class GateView(Struct, frozen=True, eq=False, kw_only=True):
     """Everything that is shown of a gate. `rows` are the tasks compared, the largest drop first;
-    the tasks that are not compared stand by the reason. `remarks` are further sentences of whoever
+    the tasks that are not compared stand by the reason. `unmeasured` are tasks of the
+    `golden` set without outcomes in both groups. `remarks` are further sentences of whoever
     counted."""
 
     kind: Kind
@@ -85,6 +89,8 @@ class GateView(Struct, frozen=True, eq=False, kw_only=True):
     only_candidate: tuple[str, ...] = ()
     no_outcome: tuple[str, ...] = ()
     held_out: HeldOutNote = NONE_HELD_OUT
+    golden: GoldenVersion | None = None
+    unmeasured: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
 
 
@@ -101,6 +107,8 @@ def build_gate(store: Store, request: GateRequest) -> GateView:
     held = 0
     for name, query in (("baseline", request.baseline), ("candidate", request.candidate)):
         found = _rows(store, name, query)
+        if request.golden is not None:
+            found = _golden_rows(name, query, found, request.golden)
         visible, kept_out = parted(found, tasks)
         seen[query] = found if request.with_held_out else visible
         held += len(kept_out)
@@ -111,12 +119,13 @@ def build_gate(store: Store, request: GateRequest) -> GateView:
     ):
         _refuse_empty(name, query, group, held if not request.with_held_out else 0)
     baseline, candidate = groups
-    _refuse_golden(baseline, candidate)
+    _refuse_golden(baseline, candidate, request.golden)
     return gate_of(
         pair_tasks(baseline, candidate),
         (side(request.baseline, baseline), side(request.candidate, candidate)),
         request.limits,
         held_out=HeldOutNote(tasks=tasks, runs=held, shown=request.with_held_out),
+        golden=request.golden,
     )
 
 
@@ -134,22 +143,31 @@ def gate_of(
     *,
     kind: Kind = "outcomes",
     held_out: HeldOutNote = NONE_HELD_OUT,
+    golden: GoldenSet | None = None,
     remarks: tuple[str, ...] = (),
 ) -> GateView:
     """The gate over tasks that were paired. Raises ArcError where none can be compared."""
     if not found.pairs:
         raise ArcError(f"nothing to compare: {_nothing(found)}", "Try: arc ls QUERY, for both")
+    decision = decide(found.pairs, limits, whole=kind == "decisions")
+    compared = {pair.task for pair in found.pairs}
+    tasks = [] if golden is None else [task.task for task in golden.tasks]
+    unmeasured = tuple(task for task in tasks if task not in compared)
+    if unmeasured and decision.status != "regression":
+        decision = structs.replace(decision, status="incomplete")
     return GateView(
         kind=kind,
         limits=limits,
         baseline=sides[0],
         candidate=sides[1],
-        decision=decide(found.pairs, limits, whole=kind == "decisions"),
+        decision=decision,
         rows=tuple(sorted(found.pairs, key=lambda pair: (pair.change, pair.task))),
         only_baseline=found.only_baseline,
         only_candidate=found.only_candidate,
         no_outcome=found.no_outcome,
         held_out=held_out,
+        golden=None if golden is None else golden.golden,
+        unmeasured=unmeasured,
         remarks=remarks,
     )
 
@@ -206,7 +224,33 @@ def _refuse_empty(name: str, query: str, group: Group, held: int) -> None:
         )
 
 
-def _refuse_golden(baseline: Group, candidate: Group) -> None:
+def _golden_rows(
+    name: str, query: str, rows: tuple[RunRow, ...], golden: GoldenSet
+) -> tuple[RunRow, ...]:
+    """The runs of the tasks of a set, which must be as it was frozen."""
+    if not golden.intact:
+        raise BadGolden(f"{golden.folder}: not as it was frozen", "Try: arc golden check")
+    tasks = {task.task for task in golden.tasks}
+    found = tuple(row for row in rows if row.task in tasks)
+    if rows and not found:
+        raise ArcError(
+            f"{name}: none of {format.count(len(rows), 'run')} of '{format.one_line(query)}' is of"
+            f" a task of {golden.folder}",
+            "Runs are of a golden task by its name (arc golden list)",
+        )
+    return found
+
+
+def _refuse_golden(baseline: Group, candidate: Group, golden: GoldenSet | None) -> None:
+    wanted = None if golden is None else golden.golden.stamp
+    for name, group in (("baseline", baseline), ("candidate", candidate)):
+        other = next((each for each in group.golden if each not in (None, wanted)), None)
+        if golden is not None and other is not None:
+            raise ArcError(
+                f"{name}: runs of golden set '{format.one_line(other)}', and {golden.folder} is"
+                f" '{wanted}'",
+                "Try: run them again on the set as it is now",
+            )
     named = sorted({name for name in (*baseline.golden, *candidate.golden) if name is not None})
     if len(named) > 1:
         sets = " and ".join(f"'{format.one_line(name)}'" for name in named[:3])
@@ -233,7 +277,7 @@ def group_queries(store: Store) -> tuple[tuple[str, str], ...]:
 
 
 def _value(name: str) -> str:
-    return name if re.fullmatch(r"[\w.-]+", name) else quoted(name)
+    return name if re.fullmatch(r"[\w.-]+", name) else quote(name)
 
 
 def _began(row: RunRow) -> tuple[int, int]:
@@ -262,6 +306,8 @@ def verdict_of(view: GateView) -> str:
             return "no answer: too little power"
         case "cost unknown":
             return "no answer: cost unknown"
+        case "incomplete":
+            return "no answer: golden tasks without outcomes"
 
 
 def sentence(view: GateView) -> str:
@@ -401,6 +447,8 @@ def _notices(view: GateView) -> Iterator[str]:
             " it would have passed is not evaluated."
         )
     yield from view.remarks
+    if view.unmeasured:
+        yield f"Golden tasks without outcomes in both groups: {_list_names(view.unmeasured)}."
     if found.lost and "tasks lost" not in found.reasons:
         yield f"{_lost_text(view)}."
     if view.only_baseline:

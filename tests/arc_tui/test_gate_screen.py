@@ -105,9 +105,10 @@ async def test_groups_that_cannot_be_compared_say_why_and_others_can_be_chosen(d
         await settle(pilot)
         await pilot.press("tab", *"variant=new task=", '"', *"task 00", '"', "enter")
         await settle(pilot)
-        assert pilot.app.screen is back
-        assert screen.view is not None
-        assert screen.view.decision.tasks == 1
+        again = pilot.app.screen
+        assert isinstance(again, GateScreen)
+        assert again.view is not None
+        assert again.view.decision.tasks == 1
         await pilot.press("escape")
         await settle(pilot)
         assert isinstance(pilot.app.screen, RunsScreen)
