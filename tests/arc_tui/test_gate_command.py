@@ -411,11 +411,11 @@ CHILDREN = {
     "system-out": set(),
 }
 ATTRIBUTES = {
-    "testsuites": ({"name"}, {"time", "tests", "failures", "errors"}),
-    "testsuite": ({"name", "tests"}, {"failures", "errors", "time", "skipped", "timestamp"}),
+    "testsuites": (set(), {"name", "time", "tests", "failures", "errors"}),
+    "testsuite": ({"name", "tests", "failures", "errors"}, {"skipped", "time", "timestamp"}),
     "properties": (set(), set()),
     "property": ({"name", "value"}, set()),
-    "testcase": ({"name", "classname"}, {"time", "status"}),
+    "testcase": ({"name"}, {"classname", "time", "group"}),
     "skipped": (set(), {"message", "type"}),
     "error": (set(), {"message", "type"}),
     "failure": (set(), {"message", "type"}),
