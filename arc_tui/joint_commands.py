@@ -188,8 +188,10 @@ def gate(
             view = run_gate(store, baseline, candidate, options)
         else:
             assert locked is not None
-            if options["max_cost_rise"] is not None:
-                raise click.UsageError("--max-cost-rise needs runs: leave --locked out")
+            for name in ("max_cost_rise", "golden"):
+                if options[name] is not None:
+                    option = f"--{name.replace('_', '-')}"
+                    raise click.UsageError(f"{option} needs runs: leave --locked out")
             request = _locked_request(store, baseline, locked, options)
             if show_estimate(
                 lambda: estimate_cost(store, request).estimate,

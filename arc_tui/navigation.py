@@ -67,6 +67,14 @@ class OpenMatrix(Message):
     with_held_out: bool
 
 
+@dataclass
+class OpenGate(Message):
+    """Two groups of runs held against each other; without both queries a person names them."""
+
+    baseline: str = ""
+    candidate: str = ""
+
+
 class OpenDemo(Message):
     """The bundled runs; they have a database of their own."""
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         OpenCost,
         OpenEditTest,
         OpenFreeReplay,
+        OpenGate,
         OpenMatrix,
         OpenProbes,
         OpenQueue,
@@ -119,6 +120,11 @@ class Navigation(App[None]):
 
         screen = MatrixScreen(self.path, event.query, with_held_out=event.with_held_out)
         self.push_screen(screen)
+
+    def on_open_gate(self, event: OpenGate) -> None:
+        from arc_tui.features.gate.screen import GateScreen
+
+        self.push_screen(GateScreen(self.path, event.baseline, event.candidate))
 
     async def _back_to_runs(self) -> RunsScreen:
         """The list below the screen in front; where the app was opened on a run, the list takes its

@@ -44,7 +44,7 @@ _COUNTABLE_BITS = 20_000_000_000
 """Bits that counting all signs may move: about two seconds."""
 
 Reason: TypeAlias = Literal["drop", "tasks lost", "cost"]
-Status: TypeAlias = Literal["regression", "green", "too little power", "cost unknown"]
+Status: TypeAlias = Literal["regression", "green", "too little power", "cost unknown", "incomplete"]
 
 
 class Trials(Struct, frozen=True, kw_only=True):
@@ -139,7 +139,7 @@ class Paired(Struct, frozen=True, kw_only=True):
     no_outcome: tuple[str, ...]
 
 
-def paired(baseline: Group, candidate: Group) -> Paired:
+def pair_tasks(baseline: Group, candidate: Group) -> Paired:
     """Tasks by name. One without an outcome in a group that has runs of it is `no_outcome`."""
     both = [task for task in baseline.tasks if task in candidate.tasks]
     known = [task for task in both if baseline.tasks[task].n and candidate.tasks[task].n]
@@ -177,11 +177,11 @@ def sign_flip(changes: Iterable[Fraction]) -> SignFlip:
     better = sum(int(change * unit) for change in found if change > 0)
     width = len(sizes) + 1
     if len(sizes) * (better + 1) * width > _COUNTABLE_BITS:
-        return SignFlip(_drawn(sizes, better), DRAWS)
-    return SignFlip(_counted(sizes, better, width), None)
+        return SignFlip(_draw_subsets(sizes, better), DRAWS)
+    return SignFlip(_count_subsets(sizes, better, width), None)
 
 
-def _counted(sizes: Sequence[int], better: int, width: int) -> float:
+def _count_subsets(sizes: Sequence[int], better: int, width: int) -> float:
     """The share of all subsets of the sizes whose sum is at most `better`.
 
     The coefficients of Π (1 + x^size) up to that power, each in `width` bits of one number, so
@@ -196,7 +196,7 @@ def _counted(sizes: Sequence[int], better: int, width: int) -> float:
     return (ways % ((1 << width) - 1)) / (1 << len(sizes))
 
 
-def _drawn(sizes: Sequence[int], better: int) -> float:
+def _draw_subsets(sizes: Sequence[int], better: int) -> float:
     chance = random.Random(0)
     hits = 0
     for _ in range(DRAWS):
@@ -265,8 +265,8 @@ class _Design(NamedTuple):
 
     @classmethod
     def of(cls, pairs: Sequence[TaskPair]) -> _Design:
-        before = _shrunk([pair.baseline for pair in pairs])
-        after = _shrunk([pair.candidate for pair in pairs])
+        before = _shrink([pair.baseline for pair in pairs])
+        after = _shrink([pair.candidate for pair in pairs])
         trials = tuple((pair.baseline.n, pair.candidate.n) for pair in pairs)
         by_chance = statistics.fmean(
             p * (1 - p) / n + q * (1 - q) / m
@@ -280,7 +280,7 @@ class _Design(NamedTuple):
         chance = random.Random(0)
         left = 1 - drop / self.mean
         tables = [
-            (_cumulated(n, p, 0.0), _cumulated(m, p * left, self.moves))
+            (_cumulate(n, p, 0.0), _cumulate(m, p * left, self.moves))
             for p, (n, m) in zip(self.shares, self.trials, strict=True)
         ]
         repeats = max(40, min(200, 60_000 // len(self.trials)))
@@ -307,7 +307,7 @@ def _is_simulated_drop(changes: Sequence[Fraction], alpha: float, min_drop: floa
     return -whole / len(changes) >= min_drop and statistics.NormalDist().cdf(z) < alpha
 
 
-def _shrunk(trials: Sequence[Trials]) -> list[float]:
+def _shrink(trials: Sequence[Trials]) -> list[float]:
     """How often each task passes, drawn towards the mean of all by how alike its trials are."""
     n, passed = sum(each.n for each in trials), sum(each.passed for each in trials)
     mean = (passed + 0.5) / (n + 1)
@@ -325,7 +325,7 @@ _ALIKE = 1e-6, 1 - 1e-6
 
 
 @lru_cache(maxsize=4096)
-def _cumulated(n: int, mean: float, variance: float) -> tuple[float, ...]:
+def _cumulate(n: int, mean: float, variance: float) -> tuple[float, ...]:
     """The chances of at most 0, 1 … n − 1 of n trials passing, of a task whose chance to pass has
     that mean and, as far as a chance can, that variance (beta-binomial)."""
     mean = min(max(mean, 0.0), 1.0)
@@ -385,7 +385,7 @@ class _Resampled(NamedTuple):
     cost: CostChange
 
 
-def _resampled(pairs: Sequence[TaskPair]) -> _Resampled:
+def _resample(pairs: Sequence[TaskPair]) -> _Resampled:
     """The intervals, tasks drawn anew with replacement, by a fixed seed."""
     sides = [[pair.baseline for pair in pairs], [pair.candidate for pair in pairs]]
     per = [
@@ -501,7 +501,7 @@ def decide(pairs: Sequence[TaskPair], limits: Limits, *, whole: bool = False) ->
     """The decision over at least one pair of groups of trials; `whole` as of `smallest_drop`."""
     changes = [pair.exact for pair in pairs]
     test = sign_flip(changes)
-    resampled = _resampled(pairs)
+    resampled = _resample(pairs)
     lost = tuple(pair.task for pair in pairs if pair.is_lost)
     smallest = smallest_drop(pairs, limits.alpha, limits.min_drop, whole=whole)
     reasons = tuple(_reasons(changes, lost, resampled.cost, limits))

@@ -4,10 +4,11 @@ the same in the command, the app, a report and for programs.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from arc_tui.ui import format
 from arc_tui.ui.tables import share, short, signed
@@ -30,12 +31,13 @@ from taxonomy.gate import (
     Trials,
     decide,
     fewest_tasks,
-    paired,
+    pair_tasks,
     read_group,
 )
+from taxonomy.golden import BadGolden, GoldenSet, GoldenVersion
 from taxonomy.held_out import HeldOutNote, hidden, parted
 from taxonomy.metrics.cost import Money
-from taxonomy.query.language import BadQuery
+from taxonomy.query.language import BadQuery, quote
 from taxonomy.query.listing import RunRow
 
 Kind: TypeAlias = Literal["outcomes", "decisions"]
@@ -48,12 +50,14 @@ SHOWN = 20
 
 
 class GateRequest(Struct, frozen=True, kw_only=True):
-    """Two queries, and what blocks."""
+    """Two queries, and what blocks. With `golden` only the tasks of that set count, and all of
+    them have to be measured."""
 
     baseline: str
     candidate: str
     limits: Limits = Limits()
     with_held_out: bool = False
+    golden: GoldenSet | None = None
 
 
 class Side(Struct, frozen=True, kw_only=True):
@@ -71,7 +75,8 @@ class Side(Struct, frozen=True, kw_only=True):
 
 class GateView(Struct, frozen=True, eq=False, kw_only=True):
     """Everything that is shown of a gate. `rows` are the tasks compared, the largest drop first;
-    the tasks that are not compared stand by the reason. `remarks` are further sentences of whoever
+    the tasks that are not compared stand by the reason. `unmeasured` are tasks of the
+    `golden` set without outcomes in both groups. `remarks` are further sentences of whoever
     counted."""
 
     kind: Kind
@@ -84,6 +89,8 @@ class GateView(Struct, frozen=True, eq=False, kw_only=True):
     only_candidate: tuple[str, ...] = ()
     no_outcome: tuple[str, ...] = ()
     held_out: HeldOutNote = NONE_HELD_OUT
+    golden: GoldenVersion | None = None
+    unmeasured: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
 
 
@@ -100,6 +107,8 @@ def build_gate(store: Store, request: GateRequest) -> GateView:
     held = 0
     for name, query in (("baseline", request.baseline), ("candidate", request.candidate)):
         found = _rows(store, name, query)
+        if request.golden is not None:
+            found = _golden_rows(name, query, found, request.golden)
         visible, kept_out = parted(found, tasks)
         seen[query] = found if request.with_held_out else visible
         held += len(kept_out)
@@ -110,12 +119,13 @@ def build_gate(store: Store, request: GateRequest) -> GateView:
     ):
         _refuse_empty(name, query, group, held if not request.with_held_out else 0)
     baseline, candidate = groups
-    _refuse_golden(baseline, candidate)
+    _refuse_golden(baseline, candidate, request.golden)
     return gate_of(
-        paired(baseline, candidate),
+        pair_tasks(baseline, candidate),
         (side(request.baseline, baseline), side(request.candidate, candidate)),
         request.limits,
         held_out=HeldOutNote(tasks=tasks, runs=held, shown=request.with_held_out),
+        golden=request.golden,
     )
 
 
@@ -133,22 +143,31 @@ def gate_of(
     *,
     kind: Kind = "outcomes",
     held_out: HeldOutNote = NONE_HELD_OUT,
+    golden: GoldenSet | None = None,
     remarks: tuple[str, ...] = (),
 ) -> GateView:
     """The gate over tasks that were paired. Raises ArcError where none can be compared."""
     if not found.pairs:
         raise ArcError(f"nothing to compare: {_nothing(found)}", "Try: arc ls QUERY, for both")
+    decision = decide(found.pairs, limits, whole=kind == "decisions")
+    compared = {pair.task for pair in found.pairs}
+    tasks = [] if golden is None else [task.task for task in golden.tasks]
+    unmeasured = tuple(task for task in tasks if task not in compared)
+    if unmeasured and decision.status != "regression":
+        decision = structs.replace(decision, status="incomplete")
     return GateView(
         kind=kind,
         limits=limits,
         baseline=sides[0],
         candidate=sides[1],
-        decision=decide(found.pairs, limits, whole=kind == "decisions"),
+        decision=decision,
         rows=tuple(sorted(found.pairs, key=lambda pair: (pair.change, pair.task))),
         only_baseline=found.only_baseline,
         only_candidate=found.only_candidate,
         no_outcome=found.no_outcome,
         held_out=held_out,
+        golden=None if golden is None else golden.golden,
+        unmeasured=unmeasured,
         remarks=remarks,
     )
 
@@ -205,7 +224,33 @@ def _refuse_empty(name: str, query: str, group: Group, held: int) -> None:
         )
 
 
-def _refuse_golden(baseline: Group, candidate: Group) -> None:
+def _golden_rows(
+    name: str, query: str, rows: tuple[RunRow, ...], golden: GoldenSet
+) -> tuple[RunRow, ...]:
+    """The runs of the tasks of a set, which must be as it was frozen."""
+    if not golden.intact:
+        raise BadGolden(f"{golden.folder}: not as it was frozen", "Try: arc golden check")
+    tasks = {task.task for task in golden.tasks}
+    found = tuple(row for row in rows if row.task in tasks)
+    if rows and not found:
+        raise ArcError(
+            f"{name}: none of {format.count(len(rows), 'run')} of '{format.one_line(query)}' is of"
+            f" a task of {golden.folder}",
+            "Runs are of a golden task by its name (arc golden list)",
+        )
+    return found
+
+
+def _refuse_golden(baseline: Group, candidate: Group, golden: GoldenSet | None) -> None:
+    wanted = None if golden is None else golden.golden.stamp
+    for name, group in (("baseline", baseline), ("candidate", candidate)):
+        other = next((each for each in group.golden if each not in (None, wanted)), None)
+        if golden is not None and other is not None:
+            raise ArcError(
+                f"{name}: runs of golden set '{format.one_line(other)}', and {golden.folder} is"
+                f" '{wanted}'",
+                "Try: run them again on the set as it is now",
+            )
     named = sorted({name for name in (*baseline.golden, *candidate.golden) if name is not None})
     if len(named) > 1:
         sets = " and ".join(f"'{format.one_line(name)}'" for name in named[:3])
@@ -213,6 +258,35 @@ def _refuse_golden(baseline: Group, candidate: Group) -> None:
             f"runs of different golden sets are not compared: {sets}",
             "Try: run the baseline again on the set of the candidate",
         )
+
+
+def group_queries(store: Store) -> tuple[tuple[str, str], ...]:
+    """(a query, what it means) of each variant, else of each model, that has runs of a task: what
+    may be compared, the newest first."""
+    rows = [row for row in run_rows(store) if row.task is not None]
+    for field, column in (("variant", "variant"), ("model", "models")):
+        found: dict[str, list[RunRow]] = {}
+        for row in rows:
+            name = getattr(row, column)
+            if name and (column == "variant" or "," not in name):
+                found.setdefault(name, []).append(row)
+        if len(found) > 1:
+            newest = sorted(found, key=lambda name: max(map(_began, found[name])), reverse=True)
+            return tuple((f"{field}={_value(name)}", _extent(found[name])) for name in newest)
+    return ()
+
+
+def _value(name: str) -> str:
+    return name if re.fullmatch(r"[\w.-]+", name) else quote(name)
+
+
+def _began(row: RunRow) -> tuple[int, int]:
+    return row.start_ns or 0, row.imported_ns
+
+
+def _extent(rows: Sequence[RunRow]) -> str:
+    tasks = format.count(len({row.task for row in rows}), "task")
+    return f"{format.count(len(rows), 'run')} · {tasks}"
 
 
 # --- in words
@@ -232,6 +306,8 @@ def verdict_of(view: GateView) -> str:
             return "no answer: too little power"
         case "cost unknown":
             return "no answer: cost unknown"
+        case "incomplete":
+            return "no answer: golden tasks without outcomes"
 
 
 def sentence(view: GateView) -> str:
@@ -283,7 +359,7 @@ def _reason(view: GateView, reason: Reason) -> str:
                 f" {short(limits.alpha)}."
             )
         case "tasks lost":
-            return f"Blocked by --strict: {_lost(view)}."
+            return f"Blocked by --strict: {_lost_text(view)}."
         case "cost":
             assert found.cost.rise_bounds is not None
             assert limits.max_cost_rise is not None
@@ -371,14 +447,16 @@ def _notices(view: GateView) -> Iterator[str]:
             " it would have passed is not evaluated."
         )
     yield from view.remarks
+    if view.unmeasured:
+        yield f"Golden tasks without outcomes in both groups: {_list_names(view.unmeasured)}."
     if found.lost and "tasks lost" not in found.reasons:
-        yield f"{_lost(view)}."
+        yield f"{_lost_text(view)}."
     if view.only_baseline:
-        yield f"In baseline only, not compared: {_named(view.only_baseline)}."
+        yield f"In baseline only, not compared: {_list_names(view.only_baseline)}."
     if view.only_candidate:
-        yield f"In candidate only, not compared: {_named(view.only_candidate)}."
+        yield f"In candidate only, not compared: {_list_names(view.only_candidate)}."
     if view.no_outcome:
-        yield f"No outcome in one of the groups, not compared: {_named(view.no_outcome)}."
+        yield f"No outcome in one of the groups, not compared: {_list_names(view.no_outcome)}."
     for name, each in (("baseline", view.baseline), ("candidate", view.candidate)):
         if each.unknown:
             runs = format.count(each.unknown, "run")
@@ -403,14 +481,14 @@ def _by(found: Side) -> str:
     return format.one_line(", ".join(found.verifiers)) or "an unknown check"
 
 
-def _lost(view: GateView) -> str:
+def _lost_text(view: GateView) -> str:
     lost = view.decision.lost
     did = "passed" if view.kind == "outcomes" else "matched the recording"
     tasks = format.count(len(lost), "task")
-    return f"{tasks} always {did} before and never now: {_named(lost)}"
+    return f"{tasks} always {did} before and never now: {_list_names(lost)}"
 
 
-def _named(tasks: Sequence[str]) -> str:
+def _list_names(tasks: Sequence[str]) -> str:
     shown = ", ".join(format.cut(format.one_line(task), 40) for task in tasks[:SHOWN])
     more = len(tasks) - SHOWN
     return f"{shown} and {more} more" if more > 0 else shown
@@ -445,12 +523,12 @@ def cells(pair: TaskPair) -> tuple[str, str, str, str]:
     """A row: task, baseline, candidate, change."""
     return (
         format.one_line(pair.task),
-        passed(pair.baseline),
-        passed(pair.candidate),
+        trials_text(pair.baseline),
+        trials_text(pair.candidate),
         f"{signed(pair.change)}{' lost' if pair.is_lost else ''}",
     )
 
 
-def passed(trials: Trials) -> str:
+def trials_text(trials: Trials) -> str:
     """`3/4`, with the runs of unknown outcome: `3/4 +1?`."""
     return f"{trials.passed}/{trials.n}{f' +{trials.unknown}?' if trials.unknown else ''}"

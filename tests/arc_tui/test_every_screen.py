@@ -52,6 +52,8 @@ CHOOSE_EDIT = "replay.stored row.next ask.choose"
 TABLE = (
     Row("FailuresScreen", "RunsScreen", "runs.failures", "failures"),
     Row("MatrixScreen", "RunsScreen", "runs.matrix", "screen_matrix"),
+    Row("AskBox", "RunsScreen", "runs.gate", "screen_gate_groups"),
+    Row("GateScreen", "RunsScreen", "runs.gate ask.choose ask.choose", "screen_gate"),
     Row("CalibrationScreen", "RunsScreen", "runs.calibration", "calibration_break"),
     Row("TraceScreen", "RunsScreen", "runs.open", "trace"),
     Row("TraceScreen", "RunsScreen", "runs.queue", "screen_queue"),

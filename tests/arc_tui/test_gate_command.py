@@ -14,6 +14,7 @@ from arc_tui.features.gate.text import LISTED, junit, markdown
 from arc_tui.places import fixtures
 from arc_tui.views.gate import GateRequest, GateView, build_gate
 from replay.errors import ArcError
+from taxonomy.golden import read_set
 from taxonomy.held_out import hold
 from taxonomy.judgements.schema import open_ledger
 from taxonomy.query.listing import run_rows
@@ -161,6 +162,36 @@ class TestGolden:
         unnamed = gate(db, "--baseline", "variant=old", "--candidate", "variant=newer")
         assert unnamed.code == 1
         assert "Golden set of candidate not recorded" in unnamed.out
+
+    def test_a_golden_set_names_the_tasks_and_all_of_them_have_to_be_run(
+        self, tmp_path: Path
+    ) -> None:
+        db = tmp_path / "arc.db"
+        put_bundled(db, "shop-many-wishes-v5-0", "shop-stock-v4-0")
+        assert spoken("--db", str(db), "golden", "add", "shop-many-wishes-v5-0", cwd=tmp_path,
+                      ).code == 0  # fmt: skip
+        stamp = read_set(tmp_path / "golden").golden.stamp
+        counts = {"many-wishes": (4, 0), "other": (4, 0)}
+        put_runs(db, "old", counts, labels={"arc.golden": stamp})
+        put_runs(db, "new", {**counts, "other": (0, 4)}, labels={"arc.golden": stamp})
+        said = gate(db, *OLD_NEW, "--golden", "golden")
+        assert said.code == 0, said.err
+        assert "1 task, 0 worse, 0 better." in said.out
+        assert spoken("--db", str(db), "golden", "add", "shop-stock-v4-0", "--check",
+                      "contains:stock", cwd=tmp_path).code == 0  # fmt: skip
+        older = gate(db, *OLD_NEW, "--golden", "golden")
+        assert older.code == 2
+        assert f"baseline: runs of golden set '{stamp}', and golden is '2 " in older.err
+        put_runs(db, "before", counts)
+        put_runs(db, "after", counts)
+        unfinished = gate(db, "--baseline", "variant=before", "--candidate", "variant=after",
+                          "--golden", "golden")  # fmt: skip
+        assert unfinished.code == 2
+        assert unfinished.out.startswith("No answer: golden tasks without outcomes: pass@1 ")
+        assert "Golden tasks without outcomes in both groups: stock." in unfinished.out
+        (tmp_path / "golden" / "stock.toml").unlink()
+        assert "golden: not as it was frozen" in gate(db, *OLD_NEW, "--golden", "golden").err
+        assert "no golden set there" in gate(db, *OLD_NEW, "--golden", "none").err
 
 
 class TestRefusals:
@@ -380,11 +411,11 @@ CHILDREN = {
     "system-out": set(),
 }
 ATTRIBUTES = {
-    "testsuites": ({"name"}, {"time", "tests", "failures", "errors"}),
-    "testsuite": ({"name", "tests"}, {"failures", "errors", "time", "skipped", "timestamp"}),
+    "testsuites": (set(), {"name", "time", "tests", "failures", "errors"}),
+    "testsuite": ({"name", "tests", "failures", "errors"}, {"skipped", "time", "timestamp"}),
     "properties": (set(), set()),
     "property": ({"name", "value"}, set()),
-    "testcase": ({"name", "classname"}, {"time", "status"}),
+    "testcase": ({"name"}, {"classname", "time", "group"}),
     "skipped": (set(), {"message", "type"}),
     "error": (set(), {"message", "type"}),
     "failure": (set(), {"message", "type"}),

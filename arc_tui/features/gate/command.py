@@ -39,6 +39,7 @@ from replay import files
 from replay.errors import ArcError
 from replay.store.handle import Store
 from taxonomy.gate import ALPHA, MIN_DROP, Limits
+from taxonomy.golden import read_set
 
 _SHARE = FiniteRange(min=0, max=1)
 _INSIDE = FiniteRange(min=0, max=1, min_open=True, max_open=True)
@@ -97,6 +98,12 @@ gate_limits = with_options(
 gate_options = with_options(
     gate_limits,
     click.option(
+        "--golden",
+        type=click.Path(file_okay=False, path_type=Path),
+        metavar="DIR",
+        help="Compare the tasks of this golden set only; exit with 2 unless all were run.",
+    ),
+    click.option(
         "--junit",
         "junit_file",
         type=click.Path(dir_okay=False, path_type=Path),
@@ -119,6 +126,7 @@ def run_gate(store: Store, baseline: str, candidate: str, options: dict[str, Any
         candidate=candidate,
         limits=limits_of(options),
         with_held_out=options["with_held_out"],
+        golden=None if options["golden"] is None else read_set(options["golden"]),
     )
     return build_gate(store, request)
 

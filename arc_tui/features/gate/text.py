@@ -17,11 +17,11 @@ from arc_tui.views.gate import (
     cells,
     facts,
     notices,
-    passed,
     power_line,
     reasons,
     sentence,
     sides,
+    trials_text,
     verdict_of,
 )
 from taxonomy.gate import TaskPair
@@ -88,7 +88,7 @@ def _verdict_case(view: GateView) -> ElementTree.Element:
 
 def _task_case(view: GateView, pair: TaskPair) -> ElementTree.Element:
     case = _case(pair.task)
-    said = f"{passed(pair.baseline)} → {passed(pair.candidate)}"
+    said = f"{trials_text(pair.baseline)} → {trials_text(pair.candidate)}"
     if view.decision.status == "regression" and pair.change < 0:
         message = f"worse than the baseline: {said}"
         ElementTree.SubElement(case, "failure", message=message, type="worse")

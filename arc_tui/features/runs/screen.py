@@ -30,6 +30,7 @@ from arc_tui.navigation import (
     OpenCost,
     OpenDemo,
     OpenFailures,
+    OpenGate,
     OpenMatrix,
     OpenTrace,
     read_queue,
@@ -88,6 +89,8 @@ class RunsScreen(Watching):
              tooltip="Count the failures by class and attribution, with the runs of each"),
         bind("^x", "matrix", id="runs.matrix", show=False,
              tooltip="Show the tasks of these runs by variant and model: passed, pass^k, cost"),
+        bind("^n", "gate", id="runs.gate", show=False,
+             tooltip="Hold the runs of a change against those before it, task by task"),
         bind("T", "queue(False)", id="runs.queue",
              tooltip="Go through the runs that need a tag of yours"),
         bind("Q", "queue(True)", id="runs.blind", show=False,
@@ -428,6 +431,9 @@ class RunsScreen(Watching):
 
     def action_matrix(self) -> None:
         self.post_message(OpenMatrix(self.arrangement.words, bool(self._with_held_out)))
+
+    def action_gate(self) -> None:
+        self.post_message(OpenGate())
 
     def action_calibration(self) -> None:
         self.post_message(OpenCalibration())

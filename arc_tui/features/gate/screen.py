@@ -1,0 +1,341 @@
+"""The gate screen: two groups of runs held against each other, task by task.
+
+A person names both by a query, chosen from the variants there are or typed. The tasks own the
+place, the largest drop first; what has to be known of the whole stands beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+from msgspec import Struct
+from rich.cells import cell_len
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.containers import Container
+from textual.getters import query_one
+from textual.message import Message
+from textual.reactive import reactive
+from typing_extensions import override
+
+from arc_tui.features.gate.text import markdown
+from arc_tui.navigation import OpenRuns
+from arc_tui.ui import format
+from arc_tui.ui.bindings import bind, pane_keys
+from arc_tui.ui.dialogs import AskBox, Option
+from arc_tui.ui.document import Block, Document
+from arc_tui.ui.format import fit
+from arc_tui.ui.keys import KeyBar
+from arc_tui.ui.list import RowList
+from arc_tui.ui.page import Page
+from arc_tui.ui.screen import ArcScreen
+from arc_tui.ui.styles import SummaryLines, fold_sentence
+from arc_tui.views.gate import (
+    GateRequest,
+    GateView,
+    basis,
+    build_gate,
+    cells,
+    facts,
+    group_queries,
+    notices,
+    power_line,
+    reasons,
+    sentence,
+)
+from replay.errors import ArcError
+from replay.store.handle import Store
+from taxonomy.gate import TaskPair
+
+SIDE, CHANGE = 9, 10
+LEAST, MOST = 12, 60
+"""Cells of the name of a task; a longer one is cut with `…`."""
+
+Groups: TypeAlias = tuple[tuple[str, str], ...]
+"""Queries to choose from, each with what it means."""
+
+LOOKING = "Finding groups of runs"
+READING = "Comparing"
+CHOOSE = "No runs chosen yet."
+HINT = "or a query, such as variant=v4 since:2026-11-01"
+
+
+class GateTasks(RowList):
+    """A row a task: how many of its trials passed in each group."""
+
+    HELP = "the tasks"
+    HEAD = 1
+    STYLES = {"worse": "$bad", "better": "$good", "quiet": "$quiet"}
+
+    BINDINGS = [
+        bind("enter", "open_row", id="gate.open", label="its runs",
+             tooltip="List the runs of the task under the cursor, of both groups"),
+    ]  # fmt: skip
+
+    view: reactive[GateView | None] = reactive(None, repaint=False)
+    changed_only: reactive[bool] = reactive(False, repaint=False)
+
+    class Chosen(Message):
+        """The runs of a task are wanted."""
+
+        def __init__(self, pair: TaskPair) -> None:
+            super().__init__()
+            self.pair = pair
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._shown: tuple[TaskPair, ...] = ()
+        self._widest = LEAST
+
+    @property
+    def row_count(self) -> int:
+        return len(self._shown)
+
+    def watch_view(self) -> None:
+        self._choose()
+
+    def watch_changed_only(self) -> None:
+        self._choose()
+
+    def _choose(self) -> None:
+        pairs = self.view.rows if self.view is not None else ()
+        self._shown = tuple(pair for pair in pairs if pair.change or not self.changed_only)
+        widest = max((cell_len(format.one_line(pair.task)) for pair in pairs), default=LEAST)
+        self._widest = min(max(widest, LEAST), MOST)
+        if self.view is not None:
+            self.nothing = "No task changed."
+        self.rows_changed()
+
+    def draw_head(self, line: int, width: int) -> Text:
+        del line
+        return Text(self._line("task", "baseline", "candidate", "change", width))
+
+    @override
+    def draw(self, index: int, width: int) -> Text:
+        pair = self._shown[index]
+        style = "worse" if pair.change < 0 else "better" if pair.change > 0 else "quiet"
+        return Text(self._line(*cells(pair), width), self.style_of(style))
+
+    def _line(self, task: str, before: str, after: str, change: str, width: int) -> str:
+        name = max(min(self._widest, width - 2 * SIDE - CHANGE - 6), LEAST)
+        figures = f"{fit(before, SIDE)}  {fit(after, SIDE)}  {fit(change, CHANGE)}"
+        return fit(f"{fit(task, name)}  {figures}", width)
+
+    def action_open_row(self) -> None:
+        if self.cursor < self.row_count:
+            self.post_message(self.Chosen(self._shown[self.cursor]))
+
+
+class GateHead(SummaryLines):
+    """Which groups, the verdict in bold, what blocks, and what could not be seen."""
+
+    STYLES = {"sentence": "bold", "blocked": "$bad", "quiet": "$quiet"}
+
+    view: reactive[GateView | None] = reactive(None, layout=True)
+    waiting: reactive[str] = reactive("", layout=True)
+
+    @override
+    def lines(self, width: int) -> list[Text]:
+        view = self.view
+        if view is None:
+            said = self.waiting.split("\n")
+            return self.styled_lines(("quiet", fold_sentence(line, width)) for line in said)
+        named = f"{view.candidate.query} against {view.baseline.query}"
+        blocked = [line for why in reasons(view) for line in fold_sentence(why, width)]
+        return self.styled_lines(
+            [
+                ("quiet", fold_sentence(named, width)),
+                ("sentence", fold_sentence(sentence(view), width)),
+                ("blocked", blocked),
+                ("", fold_sentence(power_line(view), width) if power_line(view) else []),
+            ]
+        )
+
+
+def gate_page(view: GateView) -> Document:
+    """The figures of both groups, and what has to be known of them."""
+    return tuple(_blocks(view))
+
+
+def _blocks(view: GateView) -> Iterator[Block]:
+    for name, before, after in facts(view):
+        yield Block(text=name, style="head")
+        yield Block(text=before, label="baseline")
+        yield Block(text=after, label="candidate")
+    said = notices(view)
+    if said:
+        yield Block(text="notes", style="head")
+        yield from (Block(text=line) for line in said)
+    yield Block(text="how it is decided", style="head")
+    yield from (Block(text=line, style="quiet") for line in basis(view))
+
+
+class Refused(Struct, frozen=True):
+    """Why two groups cannot be compared, and what to do."""
+
+    why: str
+
+
+class GateScreen(ArcScreen):
+    """A candidate held against a baseline."""
+
+    CSS_PATH = "gate.tcss"
+    HELP = "a gate"
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
+
+    BINDINGS = [
+        bind("o", "choose", id="gate.choose", label="other runs", only="o",
+             tooltip="Choose two other groups of runs, by variant or by query"),
+        bind("f", "changed", id="gate.changed", label="changed only",
+             tooltip="Show only the tasks that changed, or all again"),
+        *pane_keys("gate", "Switch between the tasks and the figures"),
+        bind("y", "copy", id="gate.copy", tooltip="Copy the gate as Markdown"),
+        bind("^r", "refresh", id="gate.refresh", show=False, tooltip="Read the database again"),
+        bind("esc", "back", id="gate.back",
+             tooltip="Back to the tasks, then to where you came from"),
+    ]  # fmt: skip
+
+    view: reactive[GateView | None] = reactive(None, repaint=False)
+    changed_only: reactive[bool] = reactive(False, repaint=False)
+
+    head = query_one(GateHead)
+    tasks = query_one(GateTasks)
+    page = query_one("#figures", Page)
+
+    class Loaded(Message):
+        """Both groups were read, or why they cannot be compared."""
+
+        def __init__(self, found: GateView | Refused) -> None:
+            super().__init__()
+            self.found = found
+
+    class GroupsFound(Message):
+        """What groups of runs there are was looked for."""
+
+        def __init__(self, groups: Groups) -> None:
+            super().__init__()
+            self.groups = groups
+
+    def __init__(self, path: Path, baseline: str = "", candidate: str = "") -> None:
+        """Without both queries a person is asked for them."""
+        super().__init__(path)
+        self._queries = (baseline, candidate)
+        self._baseline = baseline
+        self._offered: Groups = ()
+
+    def compose(self) -> ComposeResult:
+        yield GateHead().data_bind(GateScreen.view)
+        with Container(id="gate"):
+            yield GateTasks(id="tasks").data_bind(GateScreen.view, GateScreen.changed_only)
+            yield Page(id="figures")
+        yield KeyBar()
+
+    def on_mount(self) -> None:
+        self.tasks.focus()
+        if all(self._queries):
+            self._compare()
+        else:
+            self.action_choose()
+
+    # --- which groups
+
+    def action_choose(self) -> None:
+        """Offer the groups there are, once they are known."""
+        if self.view is None:
+            self._wait(LOOKING)
+        self.hold_keys(self.ask(group_queries, self.GroupsFound, group="groups"))
+
+    def on_gate_screen_groups_found(self, event: GroupsFound) -> None:
+        if self.is_current:
+            self._offered = event.groups
+            if self.view is None:
+                self.head.waiting = CHOOSE
+            self._ask_for("baseline: the runs to hold against", event.groups, self._take_baseline)
+
+    def _ask_for(self, title: str, groups: Groups, named: Callable[[str | None], None]) -> None:
+        choices = [Option(query, words) for query, words in groups]
+        self.app.push_screen(AskBox(title, hint=HINT, choices=choices), named)
+
+    def _take_baseline(self, query: str | None) -> None:
+        if query is None:
+            self._leave_unnamed()
+            return
+        self._baseline = query
+        left = tuple(each for each in self._offered if each[0] != query)
+        self._ask_for("candidate: the runs of the change", left, self._take_candidate)
+
+    def _take_candidate(self, query: str | None) -> None:
+        if query is None:
+            self._leave_unnamed()
+            return
+        self._queries = (self._baseline, query)
+        self._compare()
+
+    def _leave_unnamed(self) -> None:
+        if not all(self._queries):
+            self.dismiss()
+
+    # --- the gate
+
+    def _compare(self) -> None:
+        self._wait(READING)
+        baseline, candidate = self._queries
+        request = GateRequest(baseline=baseline, candidate=candidate)
+
+        def build(store: Store) -> GateView | Refused:
+            try:
+                return build_gate(store, request)
+            except ArcError as error:
+                said = (format.one_line(error.message), format.one_line(error.hint))
+                return Refused("\n".join(filter(None, said)))
+
+        self.ask(build, self.Loaded, group="gate")
+
+    def on_gate_screen_loaded(self, event: Loaded) -> None:
+        found = event.found
+        self.view = None if isinstance(found, Refused) else found
+        if isinstance(found, Refused):
+            before, after = map(format.one_line, self._queries)
+            self.head.waiting = f"{after} against {before}\n{found.why}"
+            self.tasks.nothing = f"No answer.\n\n{self.key_of('gate.choose')}   other runs"
+            self.tasks.rows_changed()
+        else:
+            self.page.document = gate_page(found)
+        self.set_class(isinstance(found, Refused), "-refused")
+        self.refresh_bindings()
+
+    def _wait(self, words: str) -> None:
+        self.head.waiting = f"{words} · {self.key_of('gate.back')} cancel"
+
+    def on_gate_tasks_chosen(self, event: GateTasks.Chosen) -> None:
+        pair = event.pair
+        traces = (*pair.baseline.traces, *pair.candidate.traces)
+        self.post_message(OpenRuns(format.one_line(pair.task), traces))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        del parameters
+        return self.view is not None if action in {"changed", "copy", "pane"} else True
+
+    def action_changed(self) -> None:
+        self.changed_only = not self.changed_only
+
+    def action_refresh(self) -> None:
+        if all(self._queries):
+            self._compare()
+
+    def action_pane(self) -> None:
+        (self.tasks if self.focused is self.page else self.page).focus()
+
+    def action_copy(self) -> None:
+        assert self.view is not None
+        text = markdown(self.view)
+        self.app.copy_to_clipboard(text)
+        self.say(f"the gate copied as Markdown, {len(text)} characters")
+
+    def action_back(self) -> None:
+        if self.focused is self.page:
+            self.tasks.focus()
+        else:
+            self.dismiss()
