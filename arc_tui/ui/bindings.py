@@ -79,6 +79,7 @@ MEANINGS: dict[str, Meaning] = {
     "A": Meaning("A", "failures"),
     "L": Meaning("L", "list runs"),
     "^x": Meaning("ctrl+x", "matrix"),
+    "^n": Meaning("ctrl+n", "stop recording"),
     "%": Meaning("percent_sign", "calibration", "%"),
     "+": Meaning("plus", "approve scores", "+"),
     "$": Meaning("dollar_sign", "cost", "$"),
