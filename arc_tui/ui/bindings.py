@@ -80,6 +80,7 @@ MEANINGS: dict[str, Meaning] = {
     "L": Meaning("L", "list runs"),
     "^x": Meaning("ctrl+x", "matrix"),
     "^n": Meaning("ctrl+n", "gate"),
+    "^k": Meaning("ctrl+k", "stop recording"),
     "%": Meaning("percent_sign", "calibration", "%"),
     "+": Meaning("plus", "approve scores", "+"),
     "$": Meaning("dollar_sign", "cost", "$"),

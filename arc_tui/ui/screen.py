@@ -23,6 +23,7 @@ from typing_extensions import override
 from arc_tui.ui import format
 from arc_tui.ui.keys import key_of
 from replay.errors import ArcError, StoreUnusable
+from replay.stop_order import stop_order
 from replay.store.handle import Store, now_ns
 from replay.store.rows import next_end_ns
 from replay.store.trouble import patiently
@@ -277,7 +278,8 @@ class Changed(Message):
 
 
 class Watching(ArcScreen):
-    """A screen that is told when its database changed, by whoever it was.
+    """A screen that is told when its database changed, or an order to stop its recorders, by
+    whoever it was.
 
     Nothing is read before the watch has begun: what is written between the two would go unseen.
     """
@@ -318,10 +320,10 @@ class Watching(ArcScreen):
             begun.set()
             return
         with closing(store):
-            seen, end_ns = store.version(), next_end_ns(store, now_ns())
+            seen, end_ns = (store.version(), stop_order(self.path)), next_end_ns(store, now_ns())
             begun.set()
             while not over.wait(LOOK_S):
-                now = store.version()
+                now = store.version(), stop_order(self.path)
                 if now != seen or (end_ns is not None and now_ns() > end_ns + SECOND_NS):
                     seen, end_ns = now, next_end_ns(store, now_ns())
                     self.post_message(Changed())

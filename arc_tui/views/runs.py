@@ -13,6 +13,7 @@ from rich.text import Text
 from arc_tui.config import read_owners
 from arc_tui.ui import format
 from arc_tui.views.columns import BY_ID, SORTED
+from replay.stop_order import StopOrder, stop_order
 from replay.store.handle import Store
 from replay.store.rows import TraceRow
 from taxonomy.failures import Pareto, tally
@@ -95,7 +96,7 @@ class RunsView(Struct, frozen=True, eq=False, kw_only=True):
 
     `totals` sum what is listed, and the Pareto counts it; its bars do not name their runs. `runs`
     are all of them. What is `held_out`, the runs of held-out tasks, is in none of the rest unless
-    it is shown.
+    it is shown. `stopped` is the order that holds for recorders of the database.
     """
 
     database: str
@@ -105,6 +106,7 @@ class RunsView(Struct, frozen=True, eq=False, kw_only=True):
     runs: int
     pareto: Pareto
     held_out: HeldOutNote = HeldOutNote()
+    stopped: StopOrder | None = None
 
 
 EMPTY = RunsView(
@@ -206,6 +208,7 @@ def build_runs(
         runs=totals.runs if arrangement.everything else run_totals(store, seen).runs,
         pareto=tally(store, without=held.hidden, chosen=picked),
         held_out=held,
+        stopped=stop_order(store.path) if store.path else None,
     )
 
 
@@ -241,7 +244,10 @@ def headline(view: RunsView, key_of: KeyOf) -> Text:
     """The database, and sums over the runs that are listed."""
     totals = view.totals
     cost = format.usd(totals.cost_usd, complete=totals.cost_complete)
+    by = format.one_line(view.stopped.by) if view.stopped is not None else ""
+    stopped = f"recording stopped{f' by {by}' if by else ''} ({key_of('runs.stop_recording')})"
     facts = [
+        stopped if view.stopped is not None else "",
         counted(view),
         f"{format.number(totals.failed)} failed",
         f"cost {cost if totals.cost_usd is not None else 'unknown'}",

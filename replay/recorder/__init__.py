@@ -13,7 +13,9 @@ headers are not looked at, and secrets in texts are masked before anything is wr
 built-in rules, and by `record(…, redact=Policy(…))`, since the settings of `arc` are not read here
 (`arc_tui.config.read_redaction()` is the policy that they say). A path that ends in `.jsonl` is an
 `arc/1` file, appended to when the recording is over; any other is a database, in which `arc` shows
-the run while it grows. A recording that nobody ends is over when the program is.
+the run while it grows. A recording that nobody ends is over when the program is. While somebody
+has stopped the recorders of that path (`arc stop`), calls are refused as their server would do it,
+and the SDK raises.
 
 How an SDK is overheard: its HTTP client hands every request and answer to a recording. The SDKs of
 Anthropic and OpenAI send through a client of `httpx2` (older ones of `httpx`). Its `send` is
@@ -32,6 +34,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 from weakref import WeakKeyDictionary
 
+from replay.recorder.caps import NO_RETRY, STATUS, refusal_body
+from replay.recorder.exchange import Refusal
 from replay.recorder.recording import About, Hearing, RecordingSession, current
 
 if TYPE_CHECKING:
@@ -125,9 +129,11 @@ def install() -> None:
     for name in _MODULES:
         if find_spec(name) is not None:
             module = import_module(name)
-            module.Client.send = _sending(module.Client.send, _streams(_Tee, module.SyncByteStream))
+            module.Client.send = _sending(
+                module.Client.send, _streams(_Tee, module.SyncByteStream), module.Response
+            )
             module.AsyncClient.send = _asending(
-                module.AsyncClient.send, _streams(_ATee, module.AsyncByteStream)
+                module.AsyncClient.send, _streams(_ATee, module.AsyncByteStream), module.Response
             )
 
 
@@ -151,12 +157,14 @@ def _hearing(client: Any, request: Any) -> Hearing | None:
     return found
 
 
-def _sending(send: Any, tee: Callable[[Any, Hearing], Any]) -> Any:
+def _sending(send: Any, tee: Callable[[Any, Hearing], Any], response_type: Any) -> Any:
     @wraps(send)
     def recorded(client: Any, request: Any, **options: Any) -> Any:
         hearing = _hearing(client, request)
         if hearing is None:
             return send(client, request, **options)
+        if hearing.refusal is not None:
+            return _refuse(request, hearing, hearing.refusal, response_type)
         sent = False
         try:
             response = send(client, request, **options)
@@ -169,12 +177,14 @@ def _sending(send: Any, tee: Callable[[Any, Hearing], Any]) -> Any:
     return recorded
 
 
-def _asending(send: Any, tee: Callable[[Any, Hearing], Any]) -> Any:
+def _asending(send: Any, tee: Callable[[Any, Hearing], Any], response_type: Any) -> Any:
     @wraps(send)
     async def recorded(client: Any, request: Any, **options: Any) -> Any:
         hearing = _hearing(client, request)
         if hearing is None:
             return await send(client, request, **options)
+        if hearing.refusal is not None:
+            return _refuse(request, hearing, hearing.refusal, response_type)
         sent = False
         try:
             response = await send(client, request, **options)
@@ -185,6 +195,16 @@ def _asending(send: Any, tee: Callable[[Any, Hearing], Any]) -> Any:
         return _answered(response, hearing, tee)
 
     return recorded
+
+
+def _refuse(request: Any, hearing: Hearing, refusal: Refusal, response_type: Any) -> Any:
+    """The answer to a call that is not made."""
+    headers = {"content-type": "application/json", **NO_RETRY}
+    body = refusal_body(hearing.ear.api, refusal)
+    hearing.ear.answering(STATUS, headers)
+    hearing.ear.answered(body)
+    hearing.end()
+    return response_type(STATUS, headers=headers, content=body, request=request)
 
 
 def _answered(response: Any, hearing: Hearing, tee: Callable[[Any, Hearing], Any]) -> Any:

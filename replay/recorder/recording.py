@@ -24,6 +24,7 @@ from replay.formats import arc
 from replay.formats.anthropic_log.runs import MAIN, Links, Run, TooDeep, runs
 from replay.formats.common import known
 from replay.recorder.calls import Calls, Made, SpanBuilder
+from replay.recorder.caps import CallGuard, Ticket
 from replay.recorder.exchange import ExchangeCapture, RecordedExchange, Refusal, api_of
 from replay.store import read
 from replay.store.handle import Store, masked_by, now_ns
@@ -44,19 +45,24 @@ _under_way: list[RecordingSession] = []
 
 
 class Hearing:
-    """One exchange that a recording listens to; ended once, the first word counts."""
+    """One exchange that a recording listens to; ended once, the first word counts. One with a
+    `refusal` is not sent."""
 
     def __init__(
-        self, ear: ExchangeCapture, take: Callable[[Hearing, RecordedExchange], None]
+        self,
+        ear: ExchangeCapture,
+        take: Callable[[Hearing, RecordedExchange], None],
+        refusal: Refusal | None = None,
     ) -> None:
         self.ear = ear
+        self.refusal = refusal
         self._take = take
         self._over = False
 
     def end(self, broken: str | None = None) -> None:
         if not self._over:
             self._over = True
-            self._take(self, self.ear.end(broken))
+            self._take(self, self.ear.end(broken, self.refusal))
 
 
 class RecordingSession:
@@ -67,6 +73,7 @@ class RecordingSession:
         self, into: Path, about: About, *, apart: bool = False, redact: Policy | None = None
     ) -> None:
         self._keeper: Keeper = keeper(into, redact)
+        self._guard = CallGuard(into)
         self._log = Log(about, apart=apart)
         self._lock = Lock()
         self._open: set[Hearing] = set()
@@ -85,17 +92,20 @@ class RecordingSession:
         api = api_of(method, path)
         if api is None or self._over:
             return None
-        hearing = Hearing(
-            ExchangeCapture(
-                api,
-                path,
-                headers.get("content-encoding", ""),
-                client=headers.get("user-agent"),
-            ),
-            self._take,
+        ear = ExchangeCapture(
+            api, path, headers.get("content-encoding", ""), client=headers.get("user-agent")
         )
+        hearing = Hearing(ear, self._take, self._refusal())
         self._open.add(hearing)
         return hearing
+
+    def _refusal(self) -> Refusal | None:
+        """Why the next call may not be made: somebody stopped the recorders of the database."""
+        with self._lock:
+            found = self._guard.ask()
+            if isinstance(found, Ticket):  # nothing is counted here
+                self._guard.settle(found, None)
+        return found if isinstance(found, Refusal) else None
 
     def _take(self, hearing: Hearing, heard: RecordedExchange) -> None:
         with self._lock:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -17,7 +18,9 @@ import click
 import openai
 import pytest
 from click.testing import CliRunner, Result
+from textual.pilot import Pilot
 
+from arc_tui.app import ArcApp
 from arc_tui.commands import cli
 from arc_tui.features.record import recording
 from arc_tui.features.record.proxy import Provider, Proxy
@@ -28,7 +31,7 @@ from replay.errors import ArcError
 from replay.recorder.caps import NO_CAPS, CallGuard
 from replay.recorder.exchange import RecordedExchange
 from replay.recorder.recording import About
-from replay.stop_order import stop, stop_file
+from replay.stop_order import stop, stop_file, stop_order
 from replay.store import read
 from replay.store.handle import Store
 from replay.store.rows import trace_rows
@@ -37,6 +40,8 @@ from taxonomy.judgements.schema import open_ledger
 from tests import openai_api
 from tests.messages_api import MessagesApi, message, text
 from tests.replay.live_case import clean_environment
+from tests.screen import settle
+from tests.screen import text as text_of
 from tests.upstream import Answer, Asked, Reply, Upstream
 
 REFUSED = (anthropic.PermissionDeniedError, openai.PermissionDeniedError)
@@ -460,3 +465,74 @@ def test_stop_and_resume_say_who_when_and_why(db: Path, monkeypatch: pytest.Monk
 def test_stop_refuses_what_means_nothing(db: Path, words: tuple[str, ...], said: str) -> None:
     assert said in str(arc(db, "stop", *words).exception)
     assert not stop_file(db).exists()
+
+
+# --- the app
+
+
+@asynccontextmanager
+async def app_over(
+    db: Path, size: tuple[int, int] = (120, 40)
+) -> AsyncIterator[tuple[Pilot[None], ArcApp]]:
+    app = ArcApp(db)
+    async with app.run_test(size=size, notifications=True) as pilot:
+        await settle(pilot)
+        yield pilot, app
+
+
+@pytest.mark.pilot
+async def test_the_app_stops_recording_by_a_key_and_resumes_it(six_runs: Path, db: Path) -> None:
+    shutil.copy(six_runs, db)
+    async with app_over(db) as (pilot, app):
+        assert "recording stopped" not in shown(app)
+        await pilot.press("ctrl+k")
+        await settle(pilot)
+        assert "every call  also of runs under way; calls in flight finish" in shown(app)
+        await pilot.press("tab", *"twice", "enter")
+        await settle(pilot)
+        order = stop_order(db)
+        assert order is not None
+        assert (order.at_once, order.because) == (False, "twice")
+        assert "recording stopped by " in shown(app)
+        assert "New runs are refused; runs under way finish." in shown(app)
+        for key in ("ctrl+k", "down", "enter"):
+            await pilot.press(key)
+            await settle(pilot)
+        order = stop_order(db)
+        assert order is not None
+        assert order.at_once
+        for key in ("ctrl+k", "enter"):
+            await pilot.press(key)
+            await settle(pilot)
+        assert stop_order(db) is None
+        assert "recording stopped" not in shown(app)
+        assert "Recording goes on. It was stopped by" in shown(app)
+
+
+@pytest.mark.pilot
+async def test_the_app_shows_that_somebody_else_stopped_recording(six_runs: Path, db: Path) -> None:
+    shutil.copy(six_runs, db)
+    async with app_over(db, (80, 24)) as (pilot, app):
+        stop(db, by="ann", because=None, at_once=False)
+        async with asyncio.timeout(60):
+            while "recording stopped by ann (^n)" not in shown(app):
+                await asyncio.sleep(0.1)
+                await settle(pilot)
+
+
+@pytest.mark.pilot
+async def test_a_run_shows_its_caps_and_then_which_it_hit(api: MessagesApi, db: Path) -> None:
+    caps = Limits(calls=5, minutes=60)
+    await recording.record(db, [sys.executable, "-c", AGENT], About(), caps=caps)
+    async with app_over(db) as (pilot, app):
+        await pilot.press("enter")
+        await settle(pilot)
+        assert "claude-test · caps: 5 steps · 60 minutes" in shown(app)
+    await recording.record(
+        db, [sys.executable, "-c", AGENT], About(title="b"), caps=Limits(calls=1)
+    )
+    assert "b  · unknown  cap hit: 1 of 1 step" in arc(db, "show", "last").stdout
+
+
+def shown(app: ArcApp) -> str:
+    return str(text_of(app))

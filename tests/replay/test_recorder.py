@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,12 @@ from replay.formats.source import Source, Tally
 from replay.recorder import record
 from replay.redact import rules as redact_rules
 from replay.redact.rules import Policy
+from replay.stop_order import resume, stop
 from replay.store import read
 from replay.store.handle import Store
 from replay.store.rows import TraceRow, trace_rows
 from replay.store.trouble import keeping_errors
-from replay.trace import Level, Message, ModelCall, Request, ToolCall, Trace
+from replay.trace import STOP_LABEL, Level, Message, ModelCall, Request, ToolCall, Trace
 from tests import openai_api
 from tests.messages_api import FAULTS, Body, MessagesApi, message, text, tool_use
 from tests.replay.live_case import clean_environment
@@ -521,3 +523,40 @@ def test_a_tool_span_waits_for_its_result(api: MessagesApi, tmp_path: Path) -> N
         anthropic.Anthropic().messages.create(**ASKED, messages=said("weather?"))
     (call,) = (s for s in only(tmp_path / "arc.db").spans if isinstance(s, ToolCall))
     assert (call.observation, call.end_ns) == (None, None)
+
+
+def test_calls_are_refused_while_somebody_has_stopped_the_recorders(
+    api: MessagesApi, tmp_path: Path
+) -> None:
+    db = tmp_path / "arc.db"
+    again = count(1)
+
+    def asked() -> Any:
+        return {**ASKED, "messages": [{"role": "user", "content": f"hello {next(again)}"}]}
+
+    async def ask_async(*, stream: bool) -> None:
+        async with anthropic.AsyncAnthropic() as client:
+            await client.messages.create(**asked(), stream=stream)
+
+    with anthropic.Anthropic() as client:
+        with record(db):
+            client.messages.create(**asked())
+            stop(db, by="ann", because="refunds went out twice", at_once=False)
+            client.messages.create(**asked())
+            stop(db, by="ann", because="refunds went out twice", at_once=True)
+            with pytest.raises(anthropic.PermissionDeniedError, match="refunds went out twice"):
+                client.messages.create(**asked())
+            for stream in (False, True):
+                with pytest.raises(anthropic.PermissionDeniedError):
+                    asyncio.run(ask_async(stream=stream))
+        with record(db), pytest.raises(anthropic.PermissionDeniedError):
+            client.messages.create(**asked())
+        client.messages.create(**asked())  # which nobody records
+        resume(db)
+        with record(db):
+            client.messages.create(**asked())
+    assert api.asked == 4
+    with Store.open(db) as store:
+        runs = [read.load(store, row.trace) for row in trace_rows(store)]
+    assert [len(run.steps) for run in runs] == [5, 1, 1]
+    assert [STOP_LABEL in run.header.labels for run in runs] == [True, True, False]

@@ -39,10 +39,6 @@ OPEN = (
 """What only people know."""
 
 
-GOLDEN = "golden"
-"""The folder of golden tasks that `arc golden` takes unasked."""
-
-
 class Tried(Struct, frozen=True, kw_only=True):
     """A replay or an edit test of the run that is kept: what it was, in words of arc, when, with
     which edit (its name, None for none), and what it came to, a sentence each."""

@@ -23,7 +23,15 @@ from arc_tui.features.runs.state import (
     ImportProgressed,
     RunsReading,
 )
-from arc_tui.features.runs.widgets import DEMO, ImportBar, ParetoPanel, RunTable, offers_dialog
+from arc_tui.features.runs.widgets import (
+    DEMO,
+    ImportBar,
+    ParetoPanel,
+    RunTable,
+    change_recording,
+    offers_dialog,
+    stop_dialog,
+)
 from arc_tui.navigation import (
     OpenCalibration,
     OpenCompare,
@@ -110,6 +118,8 @@ class RunsScreen(Watching):
              tooltip="Show what the run under the cursor cost, step by step"),
         bind("o", "here", id="runs.here", label="open files", only="o",
              tooltip="Open files: sessions of this folder, logs, another path, the demo"),
+        bind("^k", "stop_recording", id="runs.stop_recording", show=False,
+             tooltip="Stop what is recorded: new runs, or every call; or resume"),
         bind("x", "stop", id="runs.stop",
              tooltip="Stop the import; what was imported stays"),
         bind("^r", "refresh", id="runs.refresh", show=False, tooltip="Read the database again"),
@@ -146,6 +156,13 @@ class RunsScreen(Watching):
         def __init__(self, traces: Sequence[str]) -> None:
             super().__init__()
             self.traces = traces
+
+    class RecordingChanged(Message):
+        """Recorders were stopped, or may go on."""
+
+        def __init__(self, sentence: str) -> None:
+            super().__init__()
+            self.sentence = sentence
 
     class OffersFound(Message):
         """What is here to be opened was looked for."""
@@ -404,6 +421,19 @@ class RunsScreen(Watching):
         """To the selected run, where it is listed."""
         if not self.table.stand_on(self.table.marked):
             self.say("The selected run is not listed.")
+
+    def action_stop_recording(self) -> None:
+        """Ask what is to be stopped, or whether recorders may go on."""
+        self.app.push_screen(stop_dialog(self.path), self._stop_recording)
+
+    def _stop_recording(self, answer: str | None) -> None:
+        if answer is not None:
+            self.ask(lambda _: change_recording(self.path, answer), self.RecordingChanged,
+                     group="recording")  # fmt: skip
+
+    def on_runs_screen_recording_changed(self, event: RecordingChanged) -> None:
+        self.say(event.sentence)
+        self.load()
 
     def action_cost(self) -> None:
         self.post_message(OpenCost(self.table.at))

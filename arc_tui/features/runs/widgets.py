@@ -19,6 +19,7 @@ from textual.widgets import Static
 from typing_extensions import override
 
 from arc_tui.navigation import OpenTrace
+from arc_tui.places import author
 from arc_tui.ui import format
 from arc_tui.ui.bindings import bind
 from arc_tui.ui.dialogs import AskBox, Option
@@ -29,6 +30,7 @@ from arc_tui.ui.styles import StyledWidget
 from arc_tui.views.columns import GAP, NAME, SETS, WHY, Layout, layout, mark
 from arc_tui.views.failures import NOT_AGENTS, bar_cells
 from arc_tui.views.runs import LOADING, Listed
+from replay.stop_order import resume, stop, stop_order
 from replay.store.handle import now_ns
 from taxonomy.failures import UNTAGGED, Bar, Pareto
 
@@ -336,3 +338,36 @@ def options(offers: tuple[Offer, ...], folder: Path) -> list[Option]:
         Option(answer, about, f"{name:<{formats}}  {age:<{ages}}")
         for answer, name, age, about in rows
     ]
+
+
+NEW_RUNS, EVERY_CALL, RESUME = "new runs", "every call", "resume"
+WIDEST = len(EVERY_CALL)
+
+
+def stop_dialog(database: Path) -> AskBox:
+    """Asks what recorders of a database are to refuse, or whether they may go on."""
+    order = stop_order(database)
+    every = Option(EVERY_CALL, "also of runs under way; calls in flight finish")
+    if order is None:
+        choices = [Option(NEW_RUNS, "runs under way finish", f"{NEW_RUNS:<{WIDEST}}"), every]
+        return AskBox(
+            "stop what arc record records here",
+            hint="or why, to stop new runs: told to whoever is refused",
+            choices=choices,
+        )
+    resumed = Option(RESUME, "new runs and calls pass again", f"{RESUME:<{WIDEST}}")
+    return AskBox(
+        "recording is stopped",
+        f"{order.text}. {order.scope}",
+        choices=[resumed] if order.at_once else [resumed, every],
+    )
+
+
+def change_recording(database: Path, answer: str) -> str:
+    """Do what was answered; a sentence of what holds then. Raises ArcError where it cannot be."""
+    if answer == RESUME:
+        order = resume(database)
+        return f"Recording goes on. It was {order.text}." if order else "Recording goes on."
+    because = None if answer in (NEW_RUNS, EVERY_CALL) else answer
+    order = stop(database, by=author(), because=because, at_once=answer == EVERY_CALL)
+    return f"Recording is {order.text}. {order.scope}"
