@@ -187,9 +187,15 @@ def _of_files(found: GoldenSet) -> Iterator[SetFinding]:
                 )  # fmt: skip
 
 
+def _count(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def _of_size(tasks: Sequence[GoldenTask]) -> Iterator[SetFinding]:
     if len(tasks) < FEW:
-        yield SetFinding(kind="size", text=f"{len(tasks)} tasks, under {FEW}: small drops unseen")
+        yield SetFinding(
+            kind="size", text=f"{_count(len(tasks), 'task')}, under {FEW}: small drops unseen"
+        )
     elif len(tasks) > MANY:
         yield SetFinding(kind="size", text=f"{len(tasks)} tasks, over {MANY}: costly to run often")
 
@@ -363,9 +369,10 @@ def _disagreeing(
         for word, wrong in (("met by", "lenient"), ("not met by", "strict")):
             if counts[wrong]:
                 ended = "failed" if wrong == "lenient" else "passed"
+                runs_ = _count(counts[wrong], "run")
                 yield SetFinding(
                     kind="check disagrees", task=task.id,
-                    text=f"{word} {counts[wrong]} runs that {ended}, of {counts['decided']} graded",
+                    text=f"{word} {runs_} that {ended}, of {counts['decided']} graded",
                     hint="read one of them, then mend the check or the outcome",
                 )  # fmt: skip
 
@@ -384,6 +391,6 @@ def _uncovered_classes(coverage: Iterable[Coverage]) -> Iterator[SetFinding]:
         if each.runs and not each.tasks:
             yield SetFinding(
                 kind="class without task",
-                text=f"{each.failure.value}: {each.runs} failed runs, no task",
+                text=f"{each.failure.value}: {_count(each.runs, 'failed run')}, no task",
                 hint=f"arc failures --runs '{each.failure.value}', then arc golden add RUN",
             )

@@ -109,6 +109,7 @@ MEANINGS: dict[str, Meaning] = {
     "R": Meaning("R", "from here"),
     "U": Meaning("U", "judge"),
     "^e": Meaning("ctrl+e", "suggest edits"),
+    "^n": Meaning("ctrl+n", "golden task"),
     "O": Meaning("O", "summary by"),
     '"': Meaning("quotation_mark", "fact", '"'),
     "delete": Meaning("delete", "remove stub"),

@@ -706,7 +706,7 @@ def test_a_check_that_contradicts_outcomes_is_told(store: Store, tmp_path: Path)
     put(store, ("No.",), task="a", outcome="passed", trial=1)
     found = held(store, tmp_path, golden("a"))
     assert kinds(found) == [("a", "check disagrees")] * 2
-    assert found.findings[-1].text == "not met by 1 runs that passed, of 2 graded"
+    assert found.findings[-1].text == "not met by 1 run that passed, of 2 graded"
 
 
 def test_a_run_may_fail_by_another_failure_than_the_one_a_rule_finds(

@@ -88,6 +88,8 @@ class RunsScreen(Watching):
              tooltip="Count the failures by class and attribution, with the runs of each"),
         bind("^x", "matrix", id="runs.matrix", show=False,
              tooltip="Show the tasks of these runs by variant and model: passed, pass^k, cost"),
+        bind("^n", "app.golden", id="runs.golden", show=False, label="golden tasks",
+             tooltip="Show the golden tasks, and the classes of failures that have none"),
         bind("T", "queue(False)", id="runs.queue",
              tooltip="Go through the runs that need a tag of yours"),
         bind("Q", "queue(True)", id="runs.blind", show=False,
