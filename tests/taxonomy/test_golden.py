@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import date
 from itertools import combinations, permutations
@@ -15,12 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from arc_tui import importing
 from replay import predicate
 from replay.action import Act
 from replay.action import Action as WholeAction
 from replay.errors import ArcError, NotFound
+from replay.store import read
 from replay.store.handle import Store
-from replay.store.rows import trace_row
+from replay.store.rows import trace_row, trace_rows
 from replay.store.write import Writer
 from replay.trace import GOLDEN, Batch, Header, Outcome, Tool
 from taxonomy import golden_grader
@@ -49,6 +52,7 @@ from taxonomy.golden_checks import (
     NothingToCheck,
     check_value,
     draft_task,
+    grade_run,
     predicate_rows,
     read_check,
 )
@@ -56,6 +60,7 @@ from taxonomy.judgements.golds import GoldAction, TaskGold, keep_gold
 from taxonomy.judgements.schema import open_ledger
 from taxonomy.judgements.tags import Tag, put_tag
 from tests.build import START_NS, call, error, heard, step, tool, trace
+from tests.shared import DATA, needs_shared
 
 DAY = date(2026, 11, 28)
 LONG = "Please refund the order number one thousand and forty nine because the lamp broke today."
@@ -741,3 +746,18 @@ def test_an_audit_is_plain_values(store: Store, tmp_path: Path) -> None:
     assert set(found) == {
         "folder", "golden", "rows", "findings", "coverage", "measurements", "notes",
     }  # fmt: skip
+
+
+@needs_shared
+@pytest.mark.data
+def test_checks_prefilled_from_gold_agree_with_the_rewards_of_tau_bench(store: Store) -> None:
+    for _ in importing.import_paths(store, [DATA / "tau_bench"]):
+        pass
+    tasks: dict[str | None, GoldenTask] = {}
+    agree: Counter[bool] = Counter()
+    for row in trace_rows(store):
+        if row.task not in tasks:
+            tasks[row.task] = draft_task(store, row).task
+        verdicts = grade_run(tasks[row.task], read.load(store, row.trace))
+        agree[golden_grader.overall(verdicts) is (row.outcome == "passed")] += 1
+    assert (len(tasks), agree) == (50, {True: 197, False: 3})
