@@ -721,6 +721,15 @@ def test_a_run_may_fail_by_another_failure_than_the_one_a_rule_finds(
     assert kinds(held(store, tmp_path, golden("a", RuleCheck(absent="loop")))) == []
 
 
+def test_runs_without_an_outcome_are_graded_too(store: Store, tmp_path: Path) -> None:
+    put(store, LOOP, task="a", outcome="unknown")
+    put(store, PARTS, task="a", outcome="unknown", trial=1)
+    found = held(store, tmp_path, golden("a", RuleCheck(absent="loop")))
+    (row,) = found.rows
+    assert (row.met.value, row.met.n, row.passed.n) == (0.5, 2, 0)
+    assert kinds(found) == []
+
+
 def test_a_class_that_no_task_came_from_is_told(store: Store, tmp_path: Path) -> None:
     key = put(store, ("Done.",))
     tagged(store, key, FailureClass.GAVE_UP)

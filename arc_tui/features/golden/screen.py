@@ -176,7 +176,10 @@ def golden_page(each: GoldenRow) -> Document:
     if origin is not None and origin.why:
         by = f"{origin.by}" + (f" · step {origin.step}" if origin.step is not None else "")
         parts.append(Block(text=format.plain(origin.why), label="failure", aside=by))
-    runs = f"{format.count(row.runs, 'run')}, {rate_cell(row.passed)} passed, to be run {row.k}×"
+    runs = (
+        f"{format.count(row.runs, 'run')}: {rate_cell(row.passed)} passed, {rate_cell(row.met)} met"
+        f" the checks; to be run {row.k}×"
+    )
     parts.append(Block(text=runs, label="runs"))
     said = (task.text, *task.then)
     parts += [Block(text=format.plain(text), label="user", key=f"user {at}", shown=600)
