@@ -240,6 +240,19 @@ class Navigation(App[None]):
             named = run_name(self.screen.view.run, "/")
             self.on_open_suggestions(OpenSuggestions(named, (self.screen.trace,)))
 
+    def action_golden(self) -> None:
+        """The golden set; of the run in front a task is made first."""
+        from arc_tui.features.golden.screen import GoldenScreen
+        from arc_tui.features.trace.screen import TraceScreen
+
+        here = self.screen
+        if isinstance(here, TraceScreen) and here.queue.hidden:
+            here.say("A blind review comes first: a check says what others found.")
+        elif isinstance(here, TraceScreen):
+            self.push_screen(GoldenScreen(self.path, here.trace, here.spans.step))
+        else:
+            self.push_screen(GoldenScreen(self.path))
+
     def on_open_suggestions(self, event: OpenSuggestions) -> None:
         from arc_tui.features.edit_test.suggest.screen import SuggestScreen
 

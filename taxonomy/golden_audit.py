@@ -60,7 +60,8 @@ class SetFinding(Struct, frozen=True, kw_only=True):
 
 
 class TaskRow(Struct, frozen=True, kw_only=True):
-    """A task and its runs in the database; `passed` counts those whose outcome is known."""
+    """A task and its runs in the database; `passed` counts those whose outcome is known, `met` the
+    newest that meet its checks, of those that are decided."""
 
     id: str
     task: str
@@ -70,6 +71,7 @@ class TaskRow(Struct, frozen=True, kw_only=True):
     since: int | None
     runs: int
     passed: Rate
+    met: Rate
     reason: str
     findings: tuple[str, ...] = ()
 
@@ -117,6 +119,7 @@ def audit(store: Store, found: GoldenSet) -> Audit:
             runs[row.task].append(row)
     coverage = _coverage(store, found.tasks)
     measured = _measurements(found.tasks, runs)
+    graded = _grades(store, found.tasks, runs)
     notes: list[str] = []
     findings_ = (
         *_of_files(found),
@@ -124,13 +127,13 @@ def audit(store: Store, found: GoldenSet) -> Audit:
         *_find_overlaps(store, found.tasks, notes),
         *_find_saturation(measured),
         *_stale(store, found, runs, notes),
-        *_disagreeing(store, found.tasks, runs),
+        *_disagreeing(found.tasks, graded),
         *_uncovered_classes(coverage),
     )
     return Audit(
         folder=written.called(str(found.folder)),
         golden=found.golden.stamp,
-        rows=tuple(_rows(found, runs, findings_)),
+        rows=tuple(_rows(found, runs, graded, findings_)),
         findings=findings_,
         coverage=coverage,
         measurements=measured,
@@ -139,12 +142,16 @@ def audit(store: Store, found: GoldenSet) -> Audit:
 
 
 def _rows(
-    found: GoldenSet, runs: Mapping[str, Sequence[TraceRow]], said: Sequence[SetFinding]
+    found: GoldenSet,
+    runs: Mapping[str, Sequence[TraceRow]],
+    graded: Mapping[str, Grades],
+    said: Sequence[SetFinding],
 ) -> Iterator[TaskRow]:
     since = {entry.id: entry.since for entry in found.manifest.task}
     for task in found.tasks:
         own = runs.get(task.task, ())
         known = [row for row in own if row.outcome != "unknown"]
+        met = [each for _, each in graded[task.id] if each is not None]
         yield TaskRow(
             id=task.id,
             task=task.task,
@@ -154,6 +161,7 @@ def _rows(
             since=since.get(task.id),
             runs=len(own),
             passed=rate(sum(row.outcome == "passed" for row in known), len(known)),
+            met=rate(sum(met), len(met)),
             reason=task.reason,
             findings=tuple(each.kind for each in said if each.task == task.id),
         )
@@ -187,9 +195,15 @@ def _of_files(found: GoldenSet) -> Iterator[SetFinding]:
                 )  # fmt: skip
 
 
+def _count(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def _of_size(tasks: Sequence[GoldenTask]) -> Iterator[SetFinding]:
     if len(tasks) < FEW:
-        yield SetFinding(kind="size", text=f"{len(tasks)} tasks, under {FEW}: small drops unseen")
+        yield SetFinding(
+            kind="size", text=f"{_count(len(tasks), 'task')}, under {FEW}: small drops unseen"
+        )
     elif len(tasks) > MANY:
         yield SetFinding(kind="size", text=f"{len(tasks)} tasks, over {MANY}: costly to run often")
 
@@ -342,30 +356,42 @@ def _tools_differ(pinned: str | None, text: str) -> str:
 
 
 GRADED = 20
-"""Newest runs of a task that its check is held against."""
+"""Newest runs of a task that its checks are held against."""
+
+Grades: TypeAlias = Sequence[tuple[TraceRow, bool | None]]
+"""Runs of a task with what its checks say of them."""
 
 
-def _disagreeing(
+def _grades(
     store: Store, tasks: Sequence[GoldenTask], runs: Mapping[str, Sequence[TraceRow]]
-) -> Iterator[SetFinding]:
+) -> dict[str, Grades]:
+    """By task, its newest runs graded."""
+    found: dict[str, Grades] = {}
+    for task in tasks:
+        own = sorted(runs.get(task.task, ()), key=lambda row: (row.start_ns or 0, row.imported_ns))
+        found[task.id] = [
+            (row, golden_grader.overall(grade_run(task, read.load(store, row.trace))))
+            for row in own[-GRADED:]
+        ]
+    return found
+
+
+def _disagreeing(tasks: Sequence[GoldenTask], graded: Mapping[str, Grades]) -> Iterator[SetFinding]:
     """Checks that say otherwise than the outcomes of runs: one of the two is wrong."""
     for task in tasks:
-        known = [row for row in runs.get(task.task, ()) if row.outcome != "unknown"]
-        known.sort(key=lambda row: (row.start_ns or 0, row.imported_ns))
-        counts: Counter[str] = Counter()
-        for row in known[-GRADED:]:
-            met = golden_grader.overall(grade_run(task, read.load(store, row.trace)))
-            counts["decided"] += met is not None
-            # A run without one failure may have failed by another.
-            whole = not any(isinstance(check, RuleCheck | JudgeCheck) for check in task.check)
-            counts["lenient"] += whole and met is True and row.outcome == "failed"
-            counts["strict"] += met is False and row.outcome == "passed"
-        for word, wrong in (("met by", "lenient"), ("not met by", "strict")):
-            if counts[wrong]:
-                ended = "failed" if wrong == "lenient" else "passed"
+        known = [each for each in graded[task.id] if each[0].outcome != "unknown"]
+        decided = sum(met is not None for _, met in known)
+        # A run without one failure may have failed by another.
+        whole = not any(isinstance(check, RuleCheck | JudgeCheck) for check in task.check)
+        lenient = sum(met is True and row.outcome == "failed" for row, met in known) * whole
+        strict = sum(met is False and row.outcome == "passed" for row, met in known)
+        for words, ended, count in (
+            ("met by", "failed", lenient), ("not met by", "passed", strict),
+        ):  # fmt: skip
+            if count:
                 yield SetFinding(
                     kind="check disagrees", task=task.id,
-                    text=f"{word} {counts[wrong]} runs that {ended}, of {counts['decided']} graded",
+                    text=f"{words} {_count(count, 'run')} that {ended}, of {decided} graded",
                     hint="read one of them, then mend the check or the outcome",
                 )  # fmt: skip
 
@@ -384,6 +410,6 @@ def _uncovered_classes(coverage: Iterable[Coverage]) -> Iterator[SetFinding]:
         if each.runs and not each.tasks:
             yield SetFinding(
                 kind="class without task",
-                text=f"{each.failure.value}: {each.runs} failed runs, no task",
+                text=f"{each.failure.value}: {_count(each.runs, 'failed run')}, no task",
                 hint=f"arc failures --runs '{each.failure.value}', then arc golden add RUN",
             )

@@ -47,8 +47,10 @@ from taxonomy.golden import (
 from taxonomy.golden_changes import Pinned
 from taxonomy.judgements.golds import with_own_gold
 from taxonomy.judgements.tags import TagRow
-from taxonomy.metrics.gold import answer_of, gold_of
+from taxonomy.metrics.calls import predecessors
+from taxonomy.metrics.gold import answer_of, gold_of, own_parts
 from taxonomy.query.failures import tags_of
+from taxonomy.query.listing import tools_called
 from taxonomy.rules import EVERY_RULE, findings
 from taxonomy.rules.rule import RuleContext
 
@@ -126,7 +128,7 @@ def draft_task(
         raise BadGolden(f"run {row.trace[:8]}: no user message recorded", "Try: --text TEXT")
     tag, finding = _failure(store, trace, step)
     notes: list[str] = []
-    prefilled = list(_prefill(trace, tag, finding, notes))
+    prefilled = list(_prefill(store, trace, tag, finding, notes))
     if checks:
         made = [(check, "given") for check in checks]
     elif prefilled:
@@ -235,15 +237,17 @@ def _reason(row: TraceRow, origin: Origin) -> str:
 
 
 def _prefill(
-    trace: Trace, tag: TagRow | None, finding: Finding | None, notes: list[str]
+    store: Store, trace: Trace, tag: TagRow | None, finding: Finding | None, notes: list[str]
 ) -> Iterator[tuple[Check, str]]:
     """Checks from gold; where it gives none, from the finding; without one, from the tag."""
     reference = trace.header.reference or {}
     any_ = False
-    for check in (_gold_actions(trace, notes), *_gold_answers(trace, notes)):
+    for check in (_gold_actions(store, trace, notes), *_gold_answers(trace, notes)):
         if check is not None:
             any_ = True
-            yield check, "your gold" if "gold" in reference else "gold of the source"
+            part = "actions" if isinstance(check, ActionsCheck) else "answer"
+            own = part in own_parts(reference)
+            yield check, "your gold" if own else "gold of the source"
     if any_:
         return
     if finding is not None and finding.rule != "gold":
@@ -259,41 +263,52 @@ def _prefill(
         yield JudgeCheck(item=f"Is the run free of this failure: {label} ({about})?"), "the tag"
 
 
-def _gold_actions(trace: Trace, notes: list[str]) -> ActionsCheck | None:
+def _gold_actions(store: Store, trace: Trace, notes: list[str]) -> ActionsCheck | None:
+    """Each gold call; of a source's gold those that change something, since it holds what matters
+    to the end state, and a run may look up, reckon and hand over as it likes."""
     gold = gold_of(trace.header.reference or {})
     if gold is None:
         return None
-    writes = _writing_tools(trace)
+    writes = _writing_tools(store, trace, [call.tool for call in gold.calls])
     actions: list[Action] = []
     places: dict[int, int] = {}
+    free: list[str] = []
     for place, call in enumerate(gold.calls):
-        counts = gold.own or is_hand_over(call.tool) or writes.get(call.tool, True)
-        if not counts:  # a source's gold holds what matters to the end state; reads are free
+        if not gold.own and (is_hand_over(call.tool) or not writes.get(call.tool)):
+            free += [call.tool] if writes.get(call.tool) is None else []
             continue
         places[place] = len(actions)
         masked = masked_count(msgspec.json.encode(call.arguments).decode())
         if masked:
             notes.append(f"arguments of {call.tool} hold masked secrets: any will do")
-        free = masked or is_hand_over(call.tool) or not isinstance(call.arguments, dict)
-        actions.append(Action(tool=call.tool, arguments=None if free else call.arguments))
+        any_will_do = masked or is_hand_over(call.tool) or not isinstance(call.arguments, dict)
+        actions.append(Action(tool=call.tool, arguments=None if any_will_do else call.arguments))
+    if free:
+        names = ", ".join(dict.fromkeys(free))
+        notes.append(f"not known to change anything, and left out of the check: {names}")
     only = sorted(name for name, does in writes.items() if does and not is_hand_over(name))
     if not actions and not only:
         notes.append("gold asks for no action, and no tool is known to change anything")
         return None
+    size = len(gold.calls)
+    before = predecessors(size, gold.order, gold.after or ())
     after = tuple(
         (places[earlier], places[later])
-        for earlier, later in (gold.after or ())
-        if gold.order == "graph" and earlier in places and later in places
+        for earlier in range(size)
+        for later in range(size)
+        if gold.order == "graph" and before[later] >> earlier & 1
+        if earlier in places and later in places
     )
     order = "any" if gold.order == "graph" and not after else gold.order
     return ActionsCheck(actions=tuple(actions), order=order, after=after, only=tuple(only))
 
 
-def _writing_tools(trace: Trace) -> dict[str, bool]:
-    """Of each tool that was called or on offer, whether it changes something, as far as known."""
-    found: dict[str, bool] = {}
+def _writing_tools(store: Store, trace: Trace, gold: Sequence[str]) -> dict[str, bool]:
+    """Of each tool that gold names, that was on offer, or that a run of the agent called, whether
+    it changes something, as far as known."""
     reading = Reading(trace)
-    for name in reading.offers:
+    found: dict[str, bool] = {}
+    for name in (*gold, *reading.offers, *tools_called(store, trace.id)):
         guessed = guess(name)
         if guessed is not None:
             found[name] = guessed == "write"

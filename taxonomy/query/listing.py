@@ -202,3 +202,15 @@ def prompt_texts(store: Store) -> Iterator[tuple[str, str | None, str]]:
             value = msgspec.json.decode(body)
             told = messages.text(Message(dialect=dialect, body=value)) if dialect else str(value)
             yield place, task, told
+
+
+def tools_called(store: Store, trace: str) -> tuple[str, ...]:
+    """The tools that any run of the agent of a trace called, as far as its source and its name
+    tell."""
+    found = store.db.execute(
+        "SELECT DISTINCT s.name FROM span s JOIN trace t ON t.id = s.trace AND t.complete"
+        " JOIN trace own ON own.key = ? AND t.format = own.format AND t.agent IS own.agent"
+        " WHERE s.kind = 'tool' ORDER BY s.name",
+        (trace,),
+    )
+    return tuple(name for (name,) in found)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -212,6 +215,31 @@ def test_inspect_has_a_task_for_each_number_of_trials(folder: Path) -> None:
 @pytest.mark.process
 def test_pytest_runs_an_export_and_its_runs_come_back(tmp_path: Path) -> None:
     golden_exports.by_pytest(golden_exports.make_set(tmp_path), tmp_path)
+
+
+OWN_AGENT = """
+def run(task):
+    assert task["text"] and task["tools"] and "system" in task
+    calls = [{"tool": "get_product", "arguments": {}, "failed": False}]
+    return {"calls": calls, "answer": "The warranty is two years."}
+"""
+
+
+@pytest.mark.process
+def test_an_export_runs_an_agent_of_one_s_own(folder: Path) -> None:
+    said(folder, "add", LOOP, "-k", "2", "--check", "predicate:tool=get_product",
+         "--check", "contains:two years")  # fmt: skip
+    said(folder, "add", FAILED, "-k", "1", "--check", "contains:refunded")
+    said(folder, "export", "--pytest", "-o", "out")
+    (folder / "shop.py").write_text(OWN_AGENT)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "out"]
+    environment = {**os.environ, "GOLDEN_AGENT": "shop:run"}
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert "1 failed, 2 passed" in done.stdout, done.stdout
+    assert "contains not met: refunded" in done.stdout
+    assert not (folder / "out" / "runs").exists()
 
 
 def test_a_set_of_no_tasks_is_not_exported(folder: Path) -> None:

@@ -515,7 +515,7 @@ async def test_the_app_shows_that_somebody_else_stopped_recording(six_runs: Path
     async with app_over(db, (80, 24)) as (pilot, app):
         stop(db, by="ann", because=None, at_once=False)
         async with asyncio.timeout(60):
-            while "recording stopped by ann (^n)" not in shown(app):
+            while "recording stopped by ann (^k)" not in shown(app):
                 await asyncio.sleep(0.1)
                 await settle(pilot)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import date
 from itertools import combinations, permutations
@@ -15,12 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from arc_tui import importing
 from replay import predicate
 from replay.action import Act
 from replay.action import Action as WholeAction
 from replay.errors import ArcError, NotFound
+from replay.store import read
 from replay.store.handle import Store
-from replay.store.rows import trace_row
+from replay.store.rows import trace_row, trace_rows
 from replay.store.write import Writer
 from replay.trace import GOLDEN, Batch, Header, Outcome, Tool
 from taxonomy import golden_grader
@@ -49,6 +52,7 @@ from taxonomy.golden_checks import (
     NothingToCheck,
     check_value,
     draft_task,
+    grade_run,
     predicate_rows,
     read_check,
 )
@@ -56,6 +60,7 @@ from taxonomy.judgements.golds import GoldAction, TaskGold, keep_gold
 from taxonomy.judgements.schema import open_ledger
 from taxonomy.judgements.tags import Tag, put_tag
 from tests.build import START_NS, call, error, heard, step, tool, trace
+from tests.shared import DATA, needs_shared
 
 DAY = date(2026, 11, 28)
 LONG = "Please refund the order number one thousand and forty nine because the lamp broke today."
@@ -706,7 +711,7 @@ def test_a_check_that_contradicts_outcomes_is_told(store: Store, tmp_path: Path)
     put(store, ("No.",), task="a", outcome="passed", trial=1)
     found = held(store, tmp_path, golden("a"))
     assert kinds(found) == [("a", "check disagrees")] * 2
-    assert found.findings[-1].text == "not met by 1 runs that passed, of 2 graded"
+    assert found.findings[-1].text == "not met by 1 run that passed, of 2 graded"
 
 
 def test_a_run_may_fail_by_another_failure_than_the_one_a_rule_finds(
@@ -714,6 +719,15 @@ def test_a_run_may_fail_by_another_failure_than_the_one_a_rule_finds(
 ) -> None:
     put(store, ("Done.",), task="a", outcome="failed")
     assert kinds(held(store, tmp_path, golden("a", RuleCheck(absent="loop")))) == []
+
+
+def test_runs_without_an_outcome_are_graded_too(store: Store, tmp_path: Path) -> None:
+    put(store, LOOP, task="a", outcome="unknown")
+    put(store, PARTS, task="a", outcome="unknown", trial=1)
+    found = held(store, tmp_path, golden("a", RuleCheck(absent="loop")))
+    (row,) = found.rows
+    assert (row.met.value, row.met.n, row.passed.n) == (0.5, 2, 0)
+    assert kinds(found) == []
 
 
 def test_a_class_that_no_task_came_from_is_told(store: Store, tmp_path: Path) -> None:
@@ -741,3 +755,18 @@ def test_an_audit_is_plain_values(store: Store, tmp_path: Path) -> None:
     assert set(found) == {
         "folder", "golden", "rows", "findings", "coverage", "measurements", "notes",
     }  # fmt: skip
+
+
+@needs_shared
+@pytest.mark.data
+def test_checks_prefilled_from_gold_agree_with_the_rewards_of_tau_bench(store: Store) -> None:
+    for _ in importing.import_paths(store, [DATA / "tau_bench"]):
+        pass
+    tasks: dict[str | None, GoldenTask] = {}
+    agree: Counter[bool] = Counter()
+    for row in trace_rows(store):
+        if row.task not in tasks:
+            tasks[row.task] = draft_task(store, row).task
+        verdicts = grade_run(tasks[row.task], read.load(store, row.trace))
+        agree[golden_grader.overall(verdicts) is (row.outcome == "passed")] += 1
+    assert (len(tasks), agree) == (50, {True: 197, False: 3})

@@ -117,7 +117,14 @@ def add(
     done = add_tasks(found, [(draft.task, draft.pinned) for draft in drafts], today())
     files = {entry.id: entry.file for entry in done.manifest.task}
     if as_json:
-        print_json({"golden": done.golden.stamp, "added": drafts})
+        added = [
+            {
+                "file": files[each.task.id], "task": each.task, "sources": each.sources,
+                "notes": each.notes, "met": each.met, "outcome": each.outcome,
+            }
+            for each in drafts
+        ]  # fmt: skip
+        print_json({"golden": done.golden.stamp, "added": added})
         return
     for draft in drafts:
         file = folder / files[draft.task.id]
@@ -173,18 +180,38 @@ def check(folder: Path, accept: str | None, because: str, as_json: bool, db: Pat
 @json_option
 @db_option
 def list_(folder: Path, limit: int, as_json: bool, db: Path | None) -> None:
-    """List the tasks of the set, with their checks and their runs in the database."""
+    """List the tasks of the set, with their checks and their runs in the database.
+
+    `passed` counts the runs whose outcome is known, `met` the newest 20 that meet the checks, of
+    those that arc decides by itself.
+    """
     found = read_set(folder)
     with open_judged(db) as store:
         said = audit(store, found)
     if as_json:
         print_json([{"row": row, "task": found.task(row.id)} for row in limited(said.rows, limit)])
     elif said.rows:
-        names = ["task", "class", "check", "k", "since", "runs", "passed", "problems", "reason"]
+        names = [
+            "task",
+            "class",
+            "check",
+            "k",
+            "since",
+            "runs",
+            "passed",
+            "met",
+            "problems",
+            "reason",
+        ]
         rows = [_cells(found, row) for row in limited(said.rows, limit)]
         print_list(console(), names, rows)
     else:
         click.echo("No golden tasks yet. Try: arc golden add RUN", err=True)
+
+
+COLUMNS = (
+    "task", "class", "check", "k", "since", "runs", "passed", "met", "problems", "reason",
+)  # fmt: skip
 
 
 def _cells(found: GoldenSet, row: TaskRow) -> list[str]:
@@ -198,6 +225,7 @@ def _cells(found: GoldenSet, row: TaskRow) -> list[str]:
         format.UNKNOWN if row.since is None else str(row.since),
         format.number(row.runs),
         rate_cell(row.passed),
+        rate_cell(row.met),
         ", ".join(row.findings) or format.UNKNOWN,
         format.cut(format.one_line(row.reason), 60),
     ]

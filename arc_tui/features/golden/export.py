@@ -170,7 +170,7 @@ def _limits_of(found: GoldenSet, tool: str) -> Iterator[str]:
                 done = "left out" if tool == "promptfoo" else "run, and not graded"
                 yield (
                     f"task {task.id}: rule '{check.absent}' absent: only arc runs its rules;"
-                    f" the task is {done}. Try: arc golden check, once its runs are imported"
+                    f" the task is {done}. Try: arc golden list, once its runs are imported"
                 )
             elif isinstance(check, JudgeCheck) and tool == "pytest":
                 yield (

@@ -78,6 +78,8 @@ ASKS = [
          tooltip="Tell two causes of the failure apart: change one thing and call the model"),
     bind("^e", "app.suggest", id="trace.suggest", show=False,
          tooltip="Suggest edits for this run, and test them"),
+    bind("^n", "app.golden", id="trace.golden", show=False,
+         tooltip="Make a golden task of this run, by the tag of this step where it has one"),
     bind("U", "classify", id="trace.classify", show=False,
          tooltip="Let a judge suggest a class for this run"),
     bind("p", "origins", id="trace.origins",
