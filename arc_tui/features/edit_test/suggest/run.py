@@ -84,7 +84,8 @@ class Origin(NamedTuple):
 
 
 class Plan(Struct, frozen=True, eq=False, kw_only=True):
-    """The two halves, the edits of the first, and of which runs nothing is asked."""
+    """The two halves of the runs that can be replayed, the edits of the first, and of which runs
+    nothing is asked. Where none can be, edits are written for all and nothing is tested."""
 
     compared: Half
     held_back: Half
@@ -114,13 +115,11 @@ def plan_suggestions(store: Store, request: SuggestRequest, models: ModelPool) -
     if request.reflect is not None:
         models.named(request.reflect)
     tasks = {row.trace: groups.get(row.trace, row.task or row.trace) for row, _ in found}
-    split = halves(Counter(tasks[trace] for trace in groups or tasks))
+    split = halves(Counter(tasks[trace] for trace in groups))
     sides: tuple[list[tuple[RunRow, Break]], list[tuple[RunRow, Break]]] = ([], [])
     silent: list[tuple[RunRow, Break]] = []
     for row, broke in found:
-        if (
-            groups and row.trace not in groups
-        ):  # an edit may be written for it, none is tested on it
+        if row.trace not in groups:  # an edit may be written for it, none is tested on it
             if not split.is_held_back(tasks[row.trace]):
                 silent.append((row, broke))
         else:
@@ -242,11 +241,11 @@ def estimate_cost(store: Store, request: SuggestRequest) -> CostedPlan:
     models = ModelPool(store)
     plan = plan_suggestions(store, request, models)
     parts: list[Estimate] = []
-    for at, origin in enumerate(plan.origins):
+    for at, origin in enumerate(plan.origins if plan.runs else ()):
         parts += _estimate(store, request, origin.made.edit, plan.compared, again=at > 0)
         if not at and plan.held_back.traces:
             parts += _estimate(store, request, origin.made.edit, plan.held_back, again=False)
-    if request.reflect is not None:
+    if request.reflect is not None and plan.runs:
         parts += _reflection(store, request, plan, models)
     names = tuple(dict.fromkeys(model.name for model in models.models))
     total = total_estimate(parts) if parts else NO_CALLS
@@ -342,7 +341,8 @@ def run_suggestions(
     plan = plan_suggestions(store, request, models)
     work = _Work(store, request, plan, models)
     yield work.view()
-    yield from work.views()
+    if plan.runs:
+        yield from work.views()
 
 
 class _Work:
