@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from arc_tui import importing
 from arc_tui.attachment import attach_to, supplement
 from arc_tui.experiments.models import ModelPool
-from arc_tui.features.edit_test.command import try_
+from arc_tui.features.edit_test.command import list_edits, try_
 from arc_tui.features.edit_test.suggest.command import suggest
 from arc_tui.features.edit_test.suggest.run import estimate_cost, plan_suggestions
 from arc_tui.features.edit_test.suggest.view import SuggestRequest, SuggestView, score_of
@@ -50,7 +50,7 @@ def db(shared: Path, tmp_path: Path) -> Path:
 
 
 def run(db: Path, *arguments: str) -> Result:
-    return try_case.invoke(suggest, db, *arguments)
+    return run_on(suggest, db, *arguments)
 
 
 def demo(db: Path, *arguments: str) -> Result:
@@ -211,6 +211,22 @@ def stored(db: Path) -> int:
     with open_ledger(db) as store:
         (count,) = store.db.execute("SELECT count(*) FROM answer").fetchone()
     return int(count)
+
+
+@pytest.mark.slow
+def test_a_saved_edit_is_listed_with_what_its_tests_came_to_on_each_half(db: Path) -> None:
+    before = try_case.as_json(demo(db, "loop", "--json"))
+    demo(db, "loop", "--save", "no loops")
+    (kept,) = try_case.as_json(run_on(list_edits, db, "--json"))
+    tested = {each["query"]: each for each in kept["tries"]}
+    assert set(tested) == {'class:"loop" (compared)', 'class:"loop" (held back)'}
+    best = next(each for each in before["edits"] if each["looked"])
+    assert tested['class:"loop" (held back)']["fixed"] == best["looked"]["fixed"]
+    assert tested['class:"loop" (compared)']["digest"] == best["compared"]["digest"]
+
+
+def run_on(command: Any, db: Path, *arguments: str) -> Result:
+    return try_case.invoke(command, db, *arguments)
 
 
 # --- before and while a server is asked

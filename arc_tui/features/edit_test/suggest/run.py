@@ -25,6 +25,7 @@ from arc_tui.features.edit_test.plan import (
     take_range,
 )
 from arc_tui.features.edit_test.plan import estimate_cost as estimate_edit_test
+from arc_tui.features.edit_test.plan import keep as keep_edit_test
 from arc_tui.features.edit_test.run import run_edit_test
 from arc_tui.features.edit_test.suggest.view import (
     SuggestedEdit,
@@ -606,7 +607,13 @@ def _digest(view: SuggestView) -> str:
     return digests.digest("suggestions", digests.encode(found))
 
 
-def save_edit(store: Store, edit: SuggestedEdit) -> str:
-    """Keep an edit among the saved ones; its name there."""
-    kept = Edit(name=edit.name, changes=edit.changes, thread=edit.thread)
-    return edits.save(store, kept).name
+def save_edit(store: Store, edit: SuggestedEdit, query: str) -> str:
+    """Keep an edit among the saved ones, with what its tests came to on each half; its name."""
+    kept = edits.save(store, Edit(name=edit.name, changes=edit.changes, thread=edit.thread))
+    for view, half in ((edit.compared, "compared"), (edit.looked, "held back")):
+        if view is not None and view.digest is not None:
+            left = (trace for each in (*view.left_out, *view.not_applicable)
+                    for trace in each.traces)  # fmt: skip
+            runs = sorted({*(row.trace for row in view.runs), *left})
+            keep_edit_test(store, kept, runs, structs.replace(view, query=f"{query} ({half})"))
+    return kept.name
