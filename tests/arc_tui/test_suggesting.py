@@ -10,14 +10,18 @@ import pytest
 from click.testing import CliRunner, Result
 
 from arc_tui import importing
+from arc_tui.attachment import attach_to, supplement
 from arc_tui.experiments.models import ModelPool
-from arc_tui.features.edit_test.command import try_
+from arc_tui.features.edit_test.command import list_edits, try_
 from arc_tui.features.edit_test.suggest.command import suggest
 from arc_tui.features.edit_test.suggest.run import estimate_cost, plan_suggestions
 from arc_tui.features.edit_test.suggest.view import SuggestRequest, SuggestView, score_of
+from replay.edit.changes import ReplaceText
 from replay.errors import ArcError, BadEdit, ModelRefused, NotFound, OfflineMiss
 from replay.formats import arc
 from replay.store.edits import find, listed
+from replay.store.handle import Store
+from replay.store.rows import trace_rows
 from replay.trace import Batch, Header, Outcome
 from taxonomy.classes import FailureClass
 from taxonomy.judgements.schema import open_ledger
@@ -27,6 +31,7 @@ from tests.build import call, error, step, trace
 from tests.judge_policy import quoted
 from tests.messages_api import Body, MessagesApi, message, text
 from tests.replay.live_case import MODEL
+from tests.shared import DATA, needs_shared
 
 LOOPS = ("shop-capitals-v3-0", "shop-many-wishes-v6-0", "shop-prefix-v1-0", "shop-warranty-v3-0")
 HEALTHY = ("shop-find-and-refund-v3-0", "shop-compare-v4-0", "shop-stock-v8-0")
@@ -45,7 +50,7 @@ def db(shared: Path, tmp_path: Path) -> Path:
 
 
 def run(db: Path, *arguments: str) -> Result:
-    return try_case.invoke(suggest, db, *arguments)
+    return run_on(suggest, db, *arguments)
 
 
 def demo(db: Path, *arguments: str) -> Result:
@@ -208,6 +213,22 @@ def stored(db: Path) -> int:
     return int(count)
 
 
+@pytest.mark.slow
+def test_a_saved_edit_is_listed_with_what_its_tests_came_to_on_each_half(db: Path) -> None:
+    before = try_case.as_json(demo(db, "loop", "--json"))
+    demo(db, "loop", "--save", "no loops")
+    (kept,) = try_case.as_json(run_on(list_edits, db, "--json"))
+    tested = {each["query"]: each for each in kept["tries"]}
+    assert set(tested) == {'class:"loop" (compared)', 'class:"loop" (held back)'}
+    best = next(each for each in before["edits"] if each["looked"])
+    assert tested['class:"loop" (held back)']["fixed"] == best["looked"]["fixed"]
+    assert tested['class:"loop" (compared)']["digest"] == best["compared"]["digest"]
+
+
+def run_on(command: Any, db: Path, *arguments: str) -> Result:
+    return try_case.invoke(command, db, *arguments)
+
+
 # --- before and while a server is asked
 
 
@@ -275,6 +296,58 @@ def test_a_mistake_is_told_in_a_sentence(db: Path) -> None:
 
 def test_an_empty_view_says_that_nothing_was_suggested() -> None:
     assert SuggestView(query="", samples=0).best is None
+
+
+# --- coding agents
+
+CLAUDE_MD = """You are an agent.
+
+Contents of /home/user/shop/CLAUDE.md (project instructions, checked into the codebase):
+
+Orders are in orders.json."""
+
+
+def logs(store: Store, *folders: str) -> Any:
+    """What would be compared for the runs in the agents' own logs, and what cannot be."""
+    for _ in importing.import_paths(store, [DATA / each for each in folders]):
+        pass
+    every = tuple(row.trace for row in trace_rows(store))
+    request = SuggestRequest(query="logs", traces=every, model="claude-test")
+    return plan_suggestions(store, request, ModelPool(store))
+
+
+@needs_shared
+@pytest.mark.data
+@pytest.mark.parametrize("folder", ["claude_code_runs", "clients/claude_code", "clients/codex"])
+def test_of_an_agents_own_log_edits_are_written_and_none_can_be_tested(folder: str) -> None:
+    with open_ledger(":memory:") as store:
+        plan = logs(store, folder)
+    assert plan.origins
+    assert plan.runs == 0
+    whys = {each.why for each in plan.not_applicable}
+    tools = "tools were called, but tool definitions not recorded (`arc attach` adds them)"
+    assert whys <= {tools, "no messages recorded"}
+    assert tools in whys
+    assert {each.made.targets for each in plan.origins} == {("system prompt",)}
+
+
+@needs_shared
+@pytest.mark.data
+def test_with_what_its_log_lacks_attached_an_edit_goes_into_the_instruction_file(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "system.md").write_text(CLAUDE_MD)
+    given = supplement(tmp_path / "system.md", None)
+    with open_ledger(":memory:") as store:
+        (left,) = logs(store, "clients/claude_code").not_applicable
+        assert list(attach_to(store, left.trace, given, inferred=True))
+        plan = logs(store, "clients/claude_code")
+        assert plan.runs == 1
+        (first, *_) = plan.origins
+        assert first.made.targets == ("CLAUDE.md",)
+        (change,) = first.made.edit.changes
+    assert isinstance(change, ReplaceText)
+    assert change.text.startswith("Orders are in orders.json.\n\n")
 
 
 # --- edits that a model proposes

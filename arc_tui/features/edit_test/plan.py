@@ -263,13 +263,13 @@ class SavedEditTest(Struct, frozen=True, eq=False, kw_only=True):
     view: EditTestView
 
 
-def keep(store: Store, request: EditTestRequest, plan: EditTestPlan, view: EditTestView) -> None:
-    """Remember a finished try. The same evidence again only gets the newer date."""
-    assert request.edit is not None
+def keep(store: Store, edit: Edit, traces: Sequence[str], view: EditTestView) -> None:
+    """Remember a finished try of an edit on those runs. The same evidence again only gets the newer
+    date."""
     assert view.digest is not None
     value = SavedEditTest(
-        edit=request.edit.digest,
-        traces=meant(plan),
+        edit=edit.digest,
+        traces=tuple(traces),
         models=view.spent.models,
         ran_ns=now_ns(),
         view=view,

@@ -17,6 +17,7 @@ from arc_tui.features.edit_test.plan import (
     by_trace,
     fresh_range,
     keep,
+    meant,
     plan_edit_test,
     take_range,
 )
@@ -91,7 +92,8 @@ class _Work:
         if self._ended is None:
             view = structs.replace(view, digest=self._digest(view.spent))
             if self._request.keeps:
-                keep(self._store, self._request, self._plan, view)
+                assert self._request.edit is not None
+                keep(self._store, self._request.edit, meant(self._plan), view)
                 take_range(self._store, self._plan, self._models, self._range)
         yield view
 

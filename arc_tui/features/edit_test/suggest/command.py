@@ -193,7 +193,7 @@ def _save(store: Store, view: SuggestView, name: str) -> SuggestView:
     best = view.best
     if best is None:
         raise ArcError("no edit to save", "The output above gives the reasons")
-    saved = save_edit(store, structs.replace(best, name=name))
+    saved = save_edit(store, structs.replace(best, name=name), view.query)
     return structs.replace(view, saved=saved)
 
 

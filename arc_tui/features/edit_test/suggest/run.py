@@ -25,6 +25,7 @@ from arc_tui.features.edit_test.plan import (
     take_range,
 )
 from arc_tui.features.edit_test.plan import estimate_cost as estimate_edit_test
+from arc_tui.features.edit_test.plan import keep as keep_edit_test
 from arc_tui.features.edit_test.run import run_edit_test
 from arc_tui.features.edit_test.suggest.view import (
     SuggestedEdit,
@@ -84,7 +85,8 @@ class Origin(NamedTuple):
 
 
 class Plan(Struct, frozen=True, eq=False, kw_only=True):
-    """The two halves, the edits of the first, and of which runs nothing is asked."""
+    """The two halves of the runs that can be replayed, the edits of the first, and of which runs
+    nothing is asked. Where none can be, edits are written for all and nothing is tested."""
 
     compared: Half
     held_back: Half
@@ -114,13 +116,11 @@ def plan_suggestions(store: Store, request: SuggestRequest, models: ModelPool) -
     if request.reflect is not None:
         models.named(request.reflect)
     tasks = {row.trace: groups.get(row.trace, row.task or row.trace) for row, _ in found}
-    split = halves(Counter(tasks[trace] for trace in groups or tasks))
+    split = halves(Counter(tasks[trace] for trace in groups))
     sides: tuple[list[tuple[RunRow, Break]], list[tuple[RunRow, Break]]] = ([], [])
     silent: list[tuple[RunRow, Break]] = []
     for row, broke in found:
-        if (
-            groups and row.trace not in groups
-        ):  # an edit may be written for it, none is tested on it
+        if row.trace not in groups:  # an edit may be written for it, none is tested on it
             if not split.is_held_back(tasks[row.trace]):
                 silent.append((row, broke))
         else:
@@ -242,11 +242,11 @@ def estimate_cost(store: Store, request: SuggestRequest) -> CostedPlan:
     models = ModelPool(store)
     plan = plan_suggestions(store, request, models)
     parts: list[Estimate] = []
-    for at, origin in enumerate(plan.origins):
+    for at, origin in enumerate(plan.origins if plan.runs else ()):
         parts += _estimate(store, request, origin.made.edit, plan.compared, again=at > 0)
         if not at and plan.held_back.traces:
             parts += _estimate(store, request, origin.made.edit, plan.held_back, again=False)
-    if request.reflect is not None:
+    if request.reflect is not None and plan.runs:
         parts += _reflection(store, request, plan, models)
     names = tuple(dict.fromkeys(model.name for model in models.models))
     total = total_estimate(parts) if parts else NO_CALLS
@@ -342,7 +342,8 @@ def run_suggestions(
     plan = plan_suggestions(store, request, models)
     work = _Work(store, request, plan, models)
     yield work.view()
-    yield from work.views()
+    if plan.runs:
+        yield from work.views()
 
 
 class _Work:
@@ -606,7 +607,13 @@ def _digest(view: SuggestView) -> str:
     return digests.digest("suggestions", digests.encode(found))
 
 
-def save_edit(store: Store, edit: SuggestedEdit) -> str:
-    """Keep an edit among the saved ones; its name there."""
-    kept = Edit(name=edit.name, changes=edit.changes, thread=edit.thread)
-    return edits.save(store, kept).name
+def save_edit(store: Store, edit: SuggestedEdit, query: str) -> str:
+    """Keep an edit among the saved ones, with what its tests came to on each half; its name."""
+    kept = edits.save(store, Edit(name=edit.name, changes=edit.changes, thread=edit.thread))
+    for view, half in ((edit.compared, "compared"), (edit.looked, "held back")):
+        if view is not None and view.digest is not None:
+            left = (trace for each in (*view.left_out, *view.not_applicable)
+                    for trace in each.traces)  # fmt: skip
+            runs = sorted({*(row.trace for row in view.runs), *left})
+            keep_edit_test(store, kept, runs, structs.replace(view, query=f"{query} ({half})"))
+    return kept.name

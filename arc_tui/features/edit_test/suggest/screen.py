@@ -377,10 +377,14 @@ class SuggestScreen(ExperimentScreen[SuggestState]):
             self.say("No edit to save.")
             return
 
+        query = self.request.query
+
         def save(name: str | None) -> None:
             if name is not None:
                 named = structs.replace(edit, name=name)
-                self.read(lambda store: save_edit(store, named), self._say_saved, group="save")
+                self.read(
+                    lambda store: save_edit(store, named, query), self._say_saved, group="save"
+                )
 
         self.app.push_screen(AskBox("name of the edit", answer=edit.name), save)
 

@@ -267,7 +267,7 @@ def headline_of(view: SuggestView) -> str:
 def split_sentence(view: SuggestView) -> str:
     """Which runs the edits are compared on, and which are held back."""
     if not view.runs:
-        return ""
+        return "No run can be replayed as recorded, so nothing can be tested." if view.edits else ""
     if not view.held_back:
         runs, tasks = format.count(view.runs, "run"), format.count(view.compared_tasks, "task")
         return f"{runs} of {tasks}: nothing can be held back, so a test is a look."
