@@ -79,7 +79,7 @@ MEANINGS: dict[str, Meaning] = {
     "A": Meaning("A", "failures"),
     "L": Meaning("L", "list runs"),
     "^x": Meaning("ctrl+x", "matrix"),
-    "^r": Meaning("ctrl+r", "gate"),
+    "^y": Meaning("ctrl+y", "gate"),
     "^k": Meaning("ctrl+k", "stop recording"),
     "%": Meaning("percent_sign", "calibration", "%"),
     "+": Meaning("plus", "approve scores", "+"),

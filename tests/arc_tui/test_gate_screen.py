@@ -55,7 +55,7 @@ async def test_a_regression_looks_like_this(db: Path, size: tuple[int, int]) -> 
 async def test_both_groups_are_chosen_and_the_runs_of_a_task_are_opened(db: Path) -> None:
     async with ArcApp(db, settings=Settings()).run_test(size=(120, 40)) as pilot:
         await settle(pilot)
-        await pilot.press("ctrl+r")
+        await pilot.press("ctrl+y")
         await settle(pilot)
         assert isinstance(pilot.app.screen, AskBox)
         assert "variant=old  52 runs · 13 tasks" in text(pilot.app)
@@ -118,7 +118,7 @@ async def test_groups_that_cannot_be_compared_say_why_and_others_can_be_chosen(d
 async def test_leaving_the_first_question_leaves_the_screen(db: Path) -> None:
     async with ArcApp(db, settings=Settings()).run_test(size=(80, 24)) as pilot:
         await settle(pilot)
-        await pilot.press("ctrl+r")
+        await pilot.press("ctrl+y")
         await settle(pilot)
         await pilot.press("escape")
         await settle(pilot)

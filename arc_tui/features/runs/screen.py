@@ -97,7 +97,7 @@ class RunsScreen(Watching):
              tooltip="Count the failures by class and attribution, with the runs of each"),
         bind("^x", "matrix", id="runs.matrix", show=False,
              tooltip="Show the tasks of these runs by variant and model: passed, pass^k, cost"),
-        bind("^r", "gate", id="runs.gate", show=False,
+        bind("^y", "gate", id="runs.gate", show=False,
              tooltip="Hold the runs of a change against those before it, task by task"),
         bind("^n", "app.golden", id="runs.golden", show=False, label="golden tasks",
              tooltip="Show the golden tasks, and the classes of failures that have none"),
