@@ -134,13 +134,16 @@ def test_no_broad_except_but_the_last_resort_and_the_boundary_of_a_file() -> Non
             if bare or name in {"Exception", "BaseException"}:
                 broad.append((path.relative_to(ROOT).as_posix(), name))
     # The entry point that reports a bug as one, and under `--expect` as code 129; the boundary of
-    # a file that is imported, and of a call of an agent; the store and the tidy-ups that re-raise.
+    # a file that is imported, and of a call of an agent; the store and the tidy-ups that re-raise;
+    # what is raised in one thread and carried into another.
     assert broad == [
         ("arc_tui/commands.py", "Exception"),
         ("arc_tui/features/replay/expect_command.py", "Exception"),
         ("arc_tui/importing.py", "Exception"),
         ("arc_tui/mcp/server.py", "Exception"),
         ("replay/store/handle.py", "BaseException"),
+        ("taxonomy/suggestions/aside.py", "Exception"),
+        ("taxonomy/suggestions/aside.py", "BaseException"),
     ]
 
 

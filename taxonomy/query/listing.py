@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
@@ -214,3 +215,64 @@ def tools_called(store: Store, trace: str) -> tuple[str, ...]:
         (trace,),
     )
     return tuple(name for (name,) in found)
+
+
+# --- the trials of each task
+
+
+class TrialCounts(Struct, frozen=True, kw_only=True):
+    """The runs of one task with one variant and the same models, by outcome. `cost_usd` is that of
+    the runs of known outcome; `golden` are the golden sets that they name, "" for none."""
+
+    task: str | None
+    variant: str | None
+    models: str | None
+    passed: int
+    failed: int
+    unknown: int
+    cost_usd: float | None
+    cost_complete: bool
+    golden: tuple[str, ...]
+
+
+_TRIALS = """
+SELECT task, nullif(variant, '') AS variant, nullif(models, '') AS models,
+  count(*) FILTER (WHERE outcome = 'passed'), count(*) FILTER (WHERE outcome = 'failed'),
+  count(*) FILTER (WHERE outcome = 'unknown'),
+  sum(usd) FILTER (WHERE outcome <> 'unknown'),
+  coalesce(min(whole) FILTER (WHERE outcome <> 'unknown'), 0),
+  json_group_array(DISTINCT coalesce(json_extract(labels, '$."arc.golden"'), ''))
+FROM (
+  SELECT task, variant, models, outcome, labels,
+    iif(reported, reported_cost_usd, cost_usd) AS usd,
+    reported OR (cost_complete AND cost_usd IS NOT NULL) AS whole
+  FROM (SELECT *, NOT cost_complete AND coalesce(reported_cost_usd, 0) <> 0 AS reported
+    FROM {} WHERE preferred AND ({}))
+)
+GROUP BY 1, 2, 3
+"""
+"""A run costs what its steps cost, else what its source says, as for `arc stats`."""
+
+
+def trial_counts(store: Store, chosen: Filter = ALL) -> Iterator[TrialCounts]:
+    """The trials of each task, counted by the database in one pass."""
+    known = "trace_summary" if chosen.recorded else "runs"
+    found = store.db.execute(_TRIALS.format(known, chosen.sql), list(chosen.values))
+    for task, variant, models, passed, failed, unknown, usd, whole, golden in found:
+        yield TrialCounts(
+            task=task,
+            variant=variant,
+            models=models,
+            passed=passed,
+            failed=failed,
+            unknown=unknown,
+            cost_usd=usd,
+            cost_complete=bool(whole) and usd is not None,
+            golden=msgspec.json.decode(golden, type=tuple[str, ...]),
+        )
+
+
+def natural(text: str | None) -> list[tuple[int, str]]:
+    """A key that sorts v9 before v10."""
+    parts = re.findall(r"[0-9]+|[^0-9]+", text or "")
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in parts]

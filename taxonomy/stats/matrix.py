@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, TypeAlias, get_args
 
-import msgspec
 from msgspec import Struct
 
 from replay.statistics import Rate
@@ -22,7 +21,7 @@ from taxonomy.metrics import cost, reliability
 from taxonomy.metrics.cost import Money
 from taxonomy.query.filter import ALL, Filter
 from taxonomy.query.language import quote
-from taxonomy.stats.runs import natural
+from taxonomy.query.listing import natural, trial_counts
 
 Order: TypeAlias = Literal["changed", "task", "passed"]
 _Name: TypeAlias = tuple[str | None, str | None]
@@ -131,49 +130,31 @@ def _with(models: Iterable[str]) -> Iterator[str]:
 
 EMPTY = Matrix(k=1, columns=(), rows=(), taskless=0)
 
-_COUNTED = """
-SELECT task, nullif(variant, ''), nullif(models, ''),
-  count(*) FILTER (WHERE outcome = 'passed'), count(*) FILTER (WHERE outcome = 'failed'),
-  count(*) FILTER (WHERE outcome = 'unknown'),
-  sum(usd) FILTER (WHERE outcome <> 'unknown'),
-  coalesce(min(whole) FILTER (WHERE outcome <> 'unknown'), 0),
-  json_group_array(DISTINCT coalesce(json_extract(labels, '$."arc.golden"'), ''))
-FROM (
-  SELECT task, variant, models, outcome, labels,
-    iif(reported, reported_cost_usd, cost_usd) AS usd,
-    reported OR (cost_complete AND cost_usd IS NOT NULL) AS whole
-  FROM (SELECT *, NOT cost_complete AND coalesce(reported_cost_usd, 0) <> 0 AS reported
-    FROM {} WHERE preferred AND ({}))
-)
-GROUP BY 1, 2, 3
-"""
-"""A run costs what its steps cost, else what its source says, as for `arc stats`."""
-
 
 def matrix(store: Store, chosen: Filter = ALL, *, k: int | None = None) -> Matrix:
     """The matrix of the runs that a filter chooses; rows by the order `changed`.
 
     `k` is the largest that at least half of the cells have trials for, unless given.
     """
-    known = "trace_summary" if chosen.recorded else "runs"
-    found = store.db.execute(_COUNTED.format(known, chosen.sql), list(chosen.values)).fetchall()
-    bases = _bases((variant, split_models(models)) for _, variant, models, *_ in found)
+    found = tuple(trial_counts(store, chosen))
+    bases = _bases((each.variant, split_models(each.models)) for each in found)
     cells: dict[tuple[str, _Name], Trials] = {}
     also: dict[_Name, set[str]] = {}
     taskless = 0
     golden: set[str] = set()
-    for task, variant, models, passed, failed, unknown, usd, whole, versions in found:
-        if task is None:
-            taskless += passed + failed + unknown
+    for each in found:
+        if each.task is None:
+            taskless += each.passed + each.failed + each.unknown
             continue
-        golden.update(msgspec.json.decode(versions, type=list[str]))
-        answered = split_models(models)
-        base = bases[variant, answered]
-        name: _Name = variant, ",".join(sorted(base)) or None
+        golden.update(each.golden)
+        answered = split_models(each.models)
+        base = bases[each.variant, answered]
+        name: _Name = each.variant, ",".join(sorted(base)) or None
         also.setdefault(name, set()).update(answered - base)
-        money = Money(cost_usd=usd, cost_complete=bool(whole) and usd is not None)
-        each = Trials(passed=passed, failed=failed, unknown=unknown, cost=money)
-        cells[task, name] = _sum([cells[task, name], each]) if (task, name) in cells else each
+        money = Money(cost_usd=each.cost_usd, cost_complete=each.cost_complete)
+        cell = Trials(passed=each.passed, failed=each.failed, unknown=each.unknown, cost=money)
+        place = each.task, name
+        cells[place] = _sum([cells[place], cell]) if place in cells else cell
     names = sorted(also, key=_in_order)
     asked = largest_k(cells.values()) if k is None else k
     rows = [

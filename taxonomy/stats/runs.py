@@ -8,7 +8,6 @@ Only what a source keeps is counted, as a share of the runs of sources that keep
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -39,6 +38,7 @@ from taxonomy.query.fields import (
     references,
     step_signs,
 )
+from taxonomy.query.listing import natural
 from taxonomy.stats.recovery import Injection, Recovery, recovery
 
 FORMATS = frozenset({"claude-code"})
@@ -213,12 +213,6 @@ def series_of(row: TraceRow) -> str | None:
 def _when(row: TraceRow) -> tuple[float, list[tuple[int, str]], str]:
     """By start; where that is not known, by trial, its numbers in their order."""
     return (math.inf if row.start_ns is None else row.start_ns), natural(row.trial), row.trace
-
-
-def natural(text: str | None) -> list[tuple[int, str]]:
-    """A key that sorts v9 before v10."""
-    parts = re.findall(r"[0-9]+|[^0-9]+", text or "")
-    return [(int(part), "") if part.isdecimal() else (0, part) for part in parts]
 
 
 # --- what a run has

@@ -8,7 +8,6 @@ file in git.
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from glob import glob
@@ -42,6 +41,7 @@ from taxonomy.detectors import GoldEnding, NothingExpected, detector_at
 from taxonomy.judgements.diagnoses import diagnosis
 from taxonomy.judgements.golds import with_own_gold
 from taxonomy.query.failures import break_and_notice
+from taxonomy.query.listing import natural
 
 # --- what could be searched
 
@@ -190,12 +190,7 @@ def _of_demo(recorded: str) -> Iterator[Way]:
 
 def in_order(folder: Path) -> list[Path]:
     """The prompts of a folder, v2 before v10."""
-    return sorted(folder.glob("*.md"), key=_natural)
-
-
-def _natural(path: Path | str) -> tuple[tuple[int, int | str], ...]:
-    parts = re.split(r"(\d+)", str(path))
-    return tuple((0, int(each)) if each.isdecimal() else (1, each) for each in parts)
+    return sorted(folder.glob("*.md"), key=lambda path: natural(str(path)))
 
 
 def spanned(sources: Sequence[Source]) -> str:
@@ -229,7 +224,10 @@ def _files(word: str) -> list[Path]:
     path = Path(word).expanduser()
     if path.exists():
         return in_order(path) if path.is_dir() else [path]
-    found = [Path(each) for each in sorted(glob(str(path), recursive=True), key=_natural)]
+    found = [
+        Path(each)
+        for each in sorted(glob(str(path), recursive=True), key=lambda path: natural(str(path)))
+    ]
     if not found:
         raise BadVersions(f"no file {word!r}", RANGES)
     return [each for each in found if each.is_file()]
