@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click import UsageError
 from click.testing import CliRunner, Result
 
 from arc_tui import importing
@@ -14,8 +16,10 @@ from arc_tui.attachment import attach_to, supplement
 from arc_tui.experiments.models import ModelPool
 from arc_tui.features.edit_test.command import list_edits, try_
 from arc_tui.features.edit_test.suggest.command import suggest
-from arc_tui.features.edit_test.suggest.run import estimate_cost, plan_suggestions
+from arc_tui.features.edit_test.suggest.plan import plan_suggestions
+from arc_tui.features.edit_test.suggest.run import estimate_cost
 from arc_tui.features.edit_test.suggest.view import SuggestRequest, SuggestView, score_of
+from replay import bundle
 from replay.edit.changes import ReplaceText
 from replay.errors import ArcError, BadEdit, ModelRefused, NotFound, OfflineMiss
 from replay.formats import arc
@@ -223,6 +227,43 @@ def test_a_saved_edit_is_listed_with_what_its_tests_came_to_on_each_half(db: Pat
     best = next(each for each in before["edits"] if each["looked"])
     assert tested['class:"loop" (held back)']["fixed"] == best["looked"]["fixed"]
     assert tested['class:"loop" (compared)']["digest"] == best["compared"]["digest"]
+
+
+@pytest.mark.slow
+def test_bundles_hold_what_the_test_of_a_saved_edit_rests_on(db: Path, tmp_path: Path) -> None:
+    before = try_case.as_json(demo(db, "loop", "--json"))
+    asked, folder = stored(db), tmp_path / "bundles"
+    demo(db, "loop", "--save", "no loops", "--bundles", str(folder))
+    assert stored(db) == asked, "all of it was answered"
+    best = next(each for each in before["edits"] if each["looked"])
+    for test, half in (("compared", "compared"), ("looked", "held-back")):
+        rows = [*best[test]["runs"], *best[test]["steps"]]
+        wanted = {f"{half}-{row['trace'][:8]}.zip" for row in rows}
+        assert {file.name for file in folder.glob(f"{half}-*.zip")} == wanted
+    said = json.loads((folder / "suggestion.json").read_bytes())
+    assert (said["saved"], said["edits"], said["digest"]) == (
+        "no loops", before["edits"], before["digest"],
+    )  # fmt: skip
+    for file in folder.glob("*.zip"):
+        found = bundle.verify(file)
+        assert found.same
+        assert found.edit == "no loops"
+    with open_ledger(db) as store:
+        assert find(store, "no loops")
+        (kept,) = listed(store)
+        assert kept.replays == len([*folder.glob("*.zip")])
+
+
+def test_bundles_without_a_saved_edit_are_refused(db: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--save NAME too"):
+        demo(db, "loop", "--bundles", str(tmp_path / "bundles"))
+
+
+def test_bundles_that_cannot_be_written_are_told_in_a_sentence(db: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    folder = str(tmp_path / "file" / "bundles")
+    with pytest.raises(bundle.BadBundle, match="bundles: cannot be written: Not a directory"):
+        demo(db, "shop-capitals-v3-0", "--save", "mine", "--bundles", folder)
 
 
 def run_on(command: Any, db: Path, *arguments: str) -> Result:

@@ -38,6 +38,7 @@ from arc_tui.features.edit_test.suggest.run import (
     estimate_cost,
     run_suggestions,
     save_edit,
+    write_bundles,
 )
 from arc_tui.features.edit_test.suggest.view import (
     MOST_EDITS,
@@ -87,6 +88,12 @@ from taxonomy.classes import FailureClass
 )
 @test_options("Healthy steps to test on each half, at most.")
 @click.option("--save", "name", metavar="NAME", help="Keep the best edit under this name.")
+@click.option(
+    "--bundles",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="With --save: write a bundle of each run tested, for `arc bundle verify` elsewhere.",
+)
 @held_out_option
 @live_options
 @estimate_option
@@ -102,6 +109,7 @@ def suggest(
     schedule: Schedule,
     resample: bool,
     name: str | None,
+    bundles: Path | None,
     with_held_out: bool,
     only_estimate: bool,
     as_json: bool,
@@ -114,6 +122,8 @@ def suggest(
     on the other. Nothing of yours is written; --save keeps an edit in the database. Exit code 0:
     an edit tests as a fix; 1: none does; 2: not tested, unfinished, or no run to suggest for.
     """
+    if bundles is not None and name is None:
+        raise click.UsageError("--bundles holds what a saved edit rests on. Try: --save NAME too")
     with open_store(db) as store:
         query, traces = _resolve(store, what)
         request = SuggestRequest(
@@ -149,7 +159,12 @@ def suggest(
         view = before or _run(store, request, as_json=as_json)
         if name is not None:
             view = _save(store, view, name)
-    _print(view, as_json=as_json)
+        _print(view, as_json=as_json)
+        if bundles is not None:
+            written = [*write_bundles(store, request, view, bundles)]
+            said = f"wrote {format.count(len(written), 'bundle')} to {bundles}"
+            shown = f". Try: arc bundle verify {written[0]}" if written else ""
+            click.echo(said + shown, err=True)
     return _exit_code(view)
 
 
@@ -254,4 +269,7 @@ def _next(view: SuggestView) -> tuple[str, ...]:
     if name is None:
         return ("Try: --save NAME, which keeps the best edit for arc replay and arc try",)
     words = shlex.join(with_database(("arc", "replay", best.trace[:8], "--edit", name)))
-    return (f"saved: {format.one_line(name)}; --bundle keeps a replay of it", f"Try: {words}")
+    return (
+        f"saved: {format.one_line(name)}; --bundles keeps what its test rests on",
+        f"Try: {words}",
+    )

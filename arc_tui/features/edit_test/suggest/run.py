@@ -1,32 +1,40 @@
 """Suggested edits from a request to views: `arc suggest` drains them, the screen's worker posts.
 
-The edits are written for the runs of the half on which they are compared; the other half is not
-read before the one look at it. Each test is that of `arc try`, which keeps nothing of these edits.
+Each test is that of `arc try`, which keeps nothing of these edits before one is saved.
 """
 
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
+from io import BytesIO
+from pathlib import Path
 from typing import NamedTuple
 
-from msgspec import Struct, structs
+import msgspec
+from msgspec import structs
 
-from arc_tui.cli import require
 from arc_tui.experiments.models import ModelPool
 from arc_tui.experiments.progress import BETWEEN_VIEWS_S
 from arc_tui.features.edit_test.plan import (
     by_trace,
     fresh_range,
-    list_breaks,
     plan_edit_test,
     take_range,
 )
 from arc_tui.features.edit_test.plan import estimate_cost as estimate_edit_test
 from arc_tui.features.edit_test.plan import keep as keep_edit_test
 from arc_tui.features.edit_test.run import run_edit_test
+from arc_tui.features.edit_test.suggest.plan import (
+    Half,
+    Origin,
+    Plan,
+    half_test,
+    keep,
+    plan_suggestions,
+    suggested_before,
+)
 from arc_tui.features.edit_test.suggest.view import (
     SuggestedEdit,
     SuggestRequest,
@@ -41,187 +49,25 @@ from arc_tui.features.edit_test.view import (
     Spent,
     by_reason,
 )
-from arc_tui.views.columns import run_name
-from arc_tui.views.runs import run_rows
-from replay import digests
+from replay import bundle, digests, files, kept
+from replay.bundle import BadBundle
+from replay.compare.rules import PLAIN
 from replay.edit.changes import Edit, InjectConstraint
 from replay.edit.editor import diff_trace
 from replay.errors import ArcError, BadEdit, OfflineMiss, Stopped
 from replay.locked.estimate import NO_CALLS, Estimate, estimate, price_of, total_estimate
+from replay.locked.run import Core, Lane, core, replay_all
 from replay.models.choose import DEMO, default_name
-from replay.store import answers, edits, read
+from replay.store import edits, read
 from replay.store.handle import Store, now_ns
 from replay.trace import Usage
-from taxonomy.edit_test import Break, LeftOut, Spot, detector_of
+from taxonomy.edit_test import Spot, detector_of
 from taxonomy.judgements.diagnoses import diagnosis
-from taxonomy.query.listing import RunRow
 from taxonomy.suggestions.edits import (
-    NoSuggestion,
-    Passed,
-    Suggestion,
-    most_frequent,
     prompt_of,
-    restore_prompt,
-    suggest_edits,
 )
 from taxonomy.suggestions.reflection import Broken, Proposals, Reflected, propose
-from taxonomy.suggestions.trial import Halves, halves, holding
-
-
-class Half(NamedTuple):
-    """The failing runs of a half, and the passed ones that its healthy steps are drawn from."""
-
-    traces: tuple[str, ...]
-    healthy: frozenset[str]
-    tasks: int
-
-
-class Origin(NamedTuple):
-    """An edit, and the run at whose break it was written."""
-
-    made: Suggestion
-    trace: str
-    step: int
-
-
-class Plan(Struct, frozen=True, eq=False, kw_only=True):
-    """The two halves of the runs that can be replayed, the edits of the first, and of which runs
-    nothing is asked. Where none can be, edits are written for all and nothing is tested."""
-
-    compared: Half
-    held_back: Half
-    origins: tuple[Origin, ...]
-    without: tuple[LeftOut, ...]
-    left_out: tuple[LeftOut, ...]
-    not_applicable: tuple[LeftOut, ...]
-
-    @property
-    def runs(self) -> int:
-        return len(self.compared.traces) + len(self.held_back.traces)
-
-
-def plan_suggestions(store: Store, request: SuggestRequest, models: ModelPool) -> Plan:
-    """The plan. Asks nothing, and is the same whenever the database is.
-
-    Raises NotFound where no run is meant, BadEdit where none of them broke anywhere, ArcError where
-    a model is to propose edits and the optimiser is not installed.
-    """
-    if request.reflect is not None:
-        require("arc suggest --reflect", "gepa", extra="suggest")
-    whole = _test(request, None, None)
-    found, groups, left_out, not_applicable = list_breaks(store, whole, models)
-    if not found:
-        whys = Counter(left.why for left in left_out)
-        raise BadEdit(f"no edit to suggest: {'; '.join(why for why, _ in whys.most_common(3))}")
-    if request.reflect is not None:
-        models.named(request.reflect)
-    tasks = {row.trace: groups.get(row.trace, row.task or row.trace) for row, _ in found}
-    split = halves(Counter(tasks[trace] for trace in groups))
-    sides: tuple[list[tuple[RunRow, Break]], list[tuple[RunRow, Break]]] = ([], [])
-    silent: list[tuple[RunRow, Break]] = []
-    for row, broke in found:
-        if row.trace not in groups:  # an edit may be written for it, none is tested on it
-            if not split.is_held_back(tasks[row.trace]):
-                silent.append((row, broke))
-        else:
-            sides[split.is_held_back(tasks[row.trace])].append((row, broke))
-    healthy = _healthy(store, split)
-    origins, without = _origins(store, [*sides[0], *silent], request.most)
-    return Plan(
-        compared=_half(sides[0], tasks, healthy[0]),
-        held_back=_half(sides[1], tasks, healthy[1]),
-        origins=origins,
-        without=without,
-        left_out=tuple(left_out),
-        not_applicable=tuple(not_applicable),
-    )
-
-
-def _healthy(store: Store, split: Halves) -> tuple[frozenset[str], frozenset[str]]:
-    """The passed runs by half: a task's are in the half of its failing ones."""
-    sides: tuple[set[str], set[str]] = (set(), set())
-    for row in run_rows(store):
-        if row.outcome == "passed":
-            sides[split.is_held_back(row.task or row.trace)].add(row.trace)
-    return frozenset(sides[0]), frozenset(sides[1])
-
-
-def _half(
-    found: Sequence[tuple[RunRow, Break]], tasks: dict[str, str], healthy: frozenset[str]
-) -> Half:
-    traces = tuple(row.trace for row, _ in found)
-    return Half(traces, healthy, len({tasks[trace] for trace in traces}))
-
-
-def _origins(
-    store: Store, found: Iterable[tuple[RunRow, Break]], most: int
-) -> tuple[tuple[Origin, ...], tuple[LeftOut, ...]]:
-    """The edits that most runs lead to, each with the first of them; and the runs without one."""
-    made: list[Suggestion] = []
-    first: dict[str, tuple[str, int]] = {}
-    without: list[LeftOut] = []
-    passed = _Passed(store)
-    for row, broke in found:
-        said = diagnosis(store, broke.trace)
-        trace = read.load(store, broke.trace)
-        suggested = suggest_edits(trace, broke, said.findings if said else ())
-        other = passed.of(row)
-        restored = restore_prompt(trace, broke, other) if other is not None else None
-        more = () if restored is None else (restored,)
-        if isinstance(suggested, NoSuggestion):
-            if not more:
-                without.append(LeftOut(trace=row.trace, why=suggested.why))
-            suggested = ()
-        for each in (*suggested[:1], *more, *suggested[1:]):
-            masked = structs.replace(each, edit=edits.mask(store, each.edit))
-            made.append(masked)
-            first.setdefault(masked.edit.digest, (broke.trace, broke.step))
-    chosen = most_frequent(made, most)
-    return tuple(Origin(each, *first[each.edit.digest]) for each in chosen), tuple(without)
-
-
-class _Passed:
-    """The runs that passed, by task: the latest under each prompt."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._by_task: dict[str, list[RunRow]] = {}
-        for row in sorted(run_rows(store), key=lambda row: (row.start_ns or 0, row.trace)):
-            if row.outcome == "passed" and row.task and row.prompt and row.steps:
-                self._by_task.setdefault(row.task, []).append(row)
-
-    def of(self, row: RunRow) -> Passed | None:
-        """The latest run of the same task by the same agent that passed under another prompt."""
-        others = [
-            each
-            for each in self._by_task.get(row.task or "", ())
-            if each.prompt != row.prompt and (each.format, each.agent) == (row.format, row.agent)
-        ]
-        if not others:
-            return None
-        other = others[-1]
-        named = other.variant or f"the prompt of {run_name(other)}"
-        return Passed(read.load(self._store, other.trace), named)
-
-
-def _test(request: SuggestRequest, edit: Edit | None, half: Half | None) -> EditTestRequest:
-    """The test of an edit on one half; None: on all runs that are meant."""
-    return EditTestRequest(
-        edit=edit,
-        query=request.query,
-        traces=request.traces if half is None else half.traces,
-        samples=request.samples,
-        controls=request.controls,
-        schedule=request.schedule,
-        resample=request.resample,
-        with_held_out=request.with_held_out,
-        model=request.model,
-        live=request.live,
-        limits=request.limits,
-        healthy=None if half is None else half.healthy,
-        keeps=False,
-    )
-
+from taxonomy.suggestions.trial import holding
 
 # --- what it would cost
 
@@ -258,7 +104,7 @@ def _estimate(
     store: Store, request: SuggestRequest, edit: Edit, half: Half, *, again: bool
 ) -> Iterator[Estimate]:
     """Of one edit on one half; asked `again`, the control arm is answered already."""
-    test = _test(request, edit, half)
+    test = half_test(request, edit, half)
     try:
         whole = estimate_edit_test(store, test).estimate
     except ArcError:  # it is not applicable there: nothing is asked
@@ -388,13 +234,15 @@ class _Work:
         """The samples of this round are used: nobody's fresh ones are of it."""
         for half in (self._plan.compared, self._plan.held_back):
             if half.traces:
-                plan = plan_edit_test(self._store, _test(self._request, None, half), self._models)
+                plan = plan_edit_test(
+                    self._store, half_test(self._request, None, half), self._models
+                )
                 used = fresh_range(self._store, plan, self._models)
                 take_range(self._store, plan, self._models, used)
 
     def _propose(self, reflect: str) -> Iterator[SuggestView]:
         """Edits that a model proposes for the runs of the first half."""
-        test = _test(self._request, None, self._plan.compared)
+        test = half_test(self._request, None, self._plan.compared)
         planned = plan_edit_test(self._store, test, self._models)
         runs = [broken_run(self._store, case, self._request, self._models)
                 for case in planned.cases]  # fmt: skip
@@ -494,7 +342,7 @@ class _Work:
 
     def _run(self, edit: SuggestedEdit, half: Half) -> Iterator[EditTestView]:
         asked = Edit(name=edit.name, changes=edit.changes, thread=edit.thread)
-        for view in run_edit_test(self._store, _test(self._request, asked, half), self._models):
+        for view in run_edit_test(self._store, half_test(self._request, asked, half), self._models):
             self._now = view
             self._ended = view.ended
             yield view
@@ -556,48 +404,6 @@ def _build_edit(store: Store, origin: Origin) -> SuggestedEdit:
     )
 
 
-# --- what is kept of it
-
-KEPT = "suggest/"
-"""Before the names under which finished tests are remembered."""
-
-
-class SavedSuggestions(Struct, frozen=True, eq=False, kw_only=True):
-    """A finished test of suggested edits."""
-
-    view: SuggestView
-
-
-def keep(
-    store: Store, request: SuggestRequest, plan: Plan, models: tuple[str, ...], view: SuggestView
-) -> None:
-    """Remember what a finished test came to."""
-    name = f"{KEPT}{_key(request, plan, models)}"
-    answers.keep(store, name, SavedSuggestions(view=structs.replace(view, doing="")))
-
-
-def suggested_before(
-    store: Store, request: SuggestRequest, plan: Plan, models: tuple[str, ...]
-) -> SuggestView | None:
-    """What the same edits came to on the same runs by the same models, None where that is not
-    known to the end."""
-    name = f"{KEPT}{_key(request, plan, models)}"
-    found = answers.found(store, name, SavedSuggestions)
-    return found[-1].view if found else None
-
-
-def _key(request: SuggestRequest, plan: Plan, models: tuple[str, ...]) -> str:
-    """What was asked: the edits, the runs of both halves, the models, how often."""
-    return digests.digest(
-        "suggest",
-        digests.encode([origin.made.edit.digest for origin in plan.origins]),
-        digests.encode([*plan.compared.traces, "", *plan.held_back.traces]),
-        digests.encode([*sorted(plan.compared.healthy), "", *sorted(plan.held_back.healthy)]),
-        digests.encode([*models, request.reflect or "", str(request.proposals)]),
-        digests.encode([request.samples, request.controls]),
-    )
-
-
 def _digest(view: SuggestView) -> str:
     """All evidence in one word: that of every test."""
     found = [
@@ -607,13 +413,71 @@ def _digest(view: SuggestView) -> str:
     return digests.digest("suggestions", digests.encode(found))
 
 
+# --- what is saved of it
+
+
 def save_edit(store: Store, edit: SuggestedEdit, query: str) -> str:
     """Keep an edit among the saved ones, with what its tests came to on each half; its name."""
-    kept = edits.save(store, Edit(name=edit.name, changes=edit.changes, thread=edit.thread))
+    saved = edits.save(store, Edit(name=edit.name, changes=edit.changes, thread=edit.thread))
     for view, half in ((edit.compared, "compared"), (edit.looked, "held back")):
         if view is not None and view.digest is not None:
             left = (trace for each in (*view.left_out, *view.not_applicable)
                     for trace in each.traces)  # fmt: skip
             runs = sorted({*(row.trace for row in view.runs), *left})
-            keep_edit_test(store, kept, runs, structs.replace(view, query=f"{query} ({half})"))
-    return kept.name
+            keep_edit_test(store, saved, runs, structs.replace(view, query=f"{query} ({half})"))
+    return saved.name
+
+
+SUGGESTION = "suggestion.json"
+"""Beside the bundles of the runs: the halves and all figures."""
+
+
+def write_bundles(
+    store: Store, request: SuggestRequest, view: SuggestView, folder: Path
+) -> Iterator[Path]:
+    """What the tests of the best edit rest on, once it is saved: a bundle of every run that was
+    asked, at the steps that were, out of stored answers alone. The replays are kept, as others are.
+
+    Raises BadBundle where one cannot be written, OfflineMiss where an answer is gone.
+    """
+    best = view.best
+    assert best is not None
+    assert view.saved is not None
+    saved = edits.find(store, view.saved)
+    offline = structs.replace(request, live=False)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        said = msgspec.json.format(msgspec.json.encode(view), indent=2)
+        files.put(BytesIO(said + b"\n"), folder / SUGGESTION)
+    except OSError as error:
+        raise BadBundle(f"{folder}: cannot be written: {error.strerror}") from error
+    with offline.model_pool(store) as models:
+        for test, half in ((best.compared, "compared"), (best.looked, "held-back")):
+            if test is None:
+                continue
+            asked = [(row.trace, row.step) for row in test.runs]
+            asked += [(row.trace, row.step) for row in test.steps]
+            for key in dict.fromkeys(trace for trace, _ in asked):
+                steps = sorted({step for trace, step in asked if trace == key})
+                file = folder / f"{half}-{key[:8]}.zip"
+                bundle.write(store, _core(store, offline, models, saved, test, key, steps), file)
+                yield file
+
+
+def _core(
+    store: Store,
+    request: SuggestRequest,
+    models: ModelPool,
+    edit: Edit,
+    view: EditTestView,
+    key: str,
+    steps: Sequence[int],
+) -> Core:
+    """A run's replay at the steps of a test, out of the answers that are stored, and kept."""
+    trace = read.load(store, key)
+    arms = models.arms(request.model or default_name(trace), edit)
+    sampling = half_test(request, edit, None).sampling(view.range)
+    lane = Lane(trace, edit, arms, sampling=sampling, steps=steps)
+    results = [result for _, result in replay_all([lane])]
+    made = core(trace, edit, arms, results, sampling=sampling, steps=steps, rules=PLAIN)
+    return kept.find(store, kept.keep(store, made))
