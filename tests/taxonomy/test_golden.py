@@ -279,6 +279,22 @@ def test_an_edit_by_hand_is_noticed_and_a_new_layout_is_none(tmp_path: Path) -> 
         accept_edit(done, "a", "again", DAY)
 
 
+def test_tasks_of_another_branch_are_accepted_after_a_merge(tmp_path: Path) -> None:
+    mine = frozen(tmp_path, golden("a"), golden("mine"))
+    manifest = tmp_path / "manifest.toml"
+    theirs = frozen(tmp_path / "theirs", golden("a"), golden("theirs"))
+    (tmp_path / "theirs" / "theirs.toml").rename(tmp_path / "theirs.toml")
+    manifest.write_text((tmp_path / "theirs" / "manifest.toml").read_text())
+    merged = read_set(tmp_path)
+    assert (merged.golden, merged.unlisted) == (theirs.golden, ("mine.toml",))
+    done = accept_edit(merged, "mine", "merged", DAY)
+    assert {each.id for each in done.tasks} == {"a", "mine", "theirs"}
+    assert done.intact
+    assert done.golden.digest != mine.golden.digest
+    with pytest.raises(NotFound):
+        accept_edit(done, "nobody", "merged", DAY)
+
+
 def test_arguments_with_null_come_back_as_they_were(tmp_path: Path) -> None:
     action = Action(tool="book", arguments={"seat": None, "bags": [1, None], "a b": {"c": "\n"}})
     task = golden("a", ActionsCheck(actions=(action,)))
