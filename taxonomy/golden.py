@@ -295,8 +295,7 @@ def _tasks_of(folder: Path, manifest: Manifest) -> GoldenSet:
         if not file.exists():
             absent.append(entry.id)
             continue
-        task = _decode(file, GoldenTask)
-        _check_task(file, task)
+        task = read_task(file)
         if task.id != entry.id:
             raise BadGolden(f"{file}: is of task '{task.id}', and {MANIFEST} has '{entry.id}'")
         tasks.append(task)
@@ -324,7 +323,7 @@ def _decode(file: Path, type_: type[Any]) -> Any:
     if line:
         raise BadGolden(
             f"{file}: line {line}: has the marks of a merge conflict",
-            "Try: resolve it in git, then arc golden check",
+            "Try: take one side, then arc golden check",
         )
     try:
         return msgspec.toml.decode(text, type=type_)
@@ -337,13 +336,14 @@ def _decode(file: Path, type_: type[Any]) -> Any:
 
 
 _CONFLICT = re.compile(r"<{7} |={7}$|>{7} ")
-_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\.toml")
+FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\.toml")
+"""The names that a task's file may have: none is a path."""
 
 
 def _check_manifest(file: Path, manifest: Manifest) -> None:
     seen: set[str] = set()
     for entry in manifest.task:
-        if _FILE.fullmatch(entry.file) is None or entry.file == MANIFEST:
+        if FILE.fullmatch(entry.file) is None or entry.file == MANIFEST:
             raise BadGolden(f"{file}: '{entry.file}' is no name of a task's file")
         for name in (f"task '{entry.id}'", f"file '{entry.file}'"):
             if name in seen:
@@ -361,10 +361,13 @@ def set_digest(entries: Iterable[Entry]) -> str:
     return short(digests.digest("golden set", digests.canonical(pairs)))
 
 
-def _check_task(file: Path, task: GoldenTask) -> None:
+def read_task(file: Path) -> GoldenTask:
+    """The task in a file. Raises BadGolden."""
+    task: GoldenTask = _decode(file, GoldenTask)
     wrong = next(task_problems(task), None)
     if wrong is not None:
         raise BadGolden(f"{file}: {wrong}", f"Try: git diff {file}")
+    return task
 
 
 def task_problems(task: GoldenTask) -> Iterator[str]:

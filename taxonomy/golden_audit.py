@@ -185,7 +185,10 @@ def _of_files(found: GoldenSet) -> Iterator[SetFinding]:
             hint="git checkout it",
         )  # fmt: skip
     for file in found.unlisted:
-        yield SetFinding(kind="unlisted file", text=f"{file} is no task of the set")
+        yield SetFinding(
+            kind="unlisted file", text=f"{file} is no task of the set",
+            hint='arc golden check --accept TASK --because "…", if it came by a merge',
+        )  # fmt: skip
     for task in found.tasks:
         for check in task.check:
             if isinstance(check, RuleCheck) and check.absent not in RULES:

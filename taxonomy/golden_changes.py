@@ -21,6 +21,7 @@ from replay import digests, files
 from replay.errors import NotFound
 from replay.trace import Json
 from taxonomy.golden import (
+    FILE,
     MANIFEST,
     PINNED,
     BadGolden,
@@ -34,6 +35,7 @@ from taxonomy.golden import (
     pin_name,
     pins_of,
     read_set,
+    read_task,
     set_digest,
     short,
     task_problems,
@@ -99,7 +101,10 @@ def remove_task(found: GoldenSet, id: str, because: str, on: date) -> GoldenSet:
 
 
 def accept_edit(found: GoldenSet, id: str, because: str, on: date) -> GoldenSet:
-    """The set with a task frozen as it was edited by hand. Raises NotFound, BadGolden."""
+    """The set with a task frozen as it was edited by hand; or with one whose file stands there and
+    which another branch's manifest lacks, as after a merge. Raises NotFound, BadGolden."""
+    if all(entry.id != id for entry in found.manifest.task):
+        return _adopt(found, id, on)
     entry = _entry(found, id)
     task = found.task(id)
     if id not in found.edited:
@@ -110,6 +115,20 @@ def accept_edit(found: GoldenSet, id: str, because: str, on: date) -> GoldenSet:
         for each in found.manifest.task
     ]
     return _freeze(found, {}, entries, (*found.manifest.change, change), on)
+
+
+def _adopt(found: GoldenSet, id: str, on: date) -> GoldenSet:
+    """The set with the task of an unlisted file."""
+    for name in found.unlisted:
+        if FILE.fullmatch(name) is None:
+            continue
+        task = read_task(found.folder / name)
+        if task.id == id:
+            since = found.manifest.version + 1
+            entry = Entry(id=id, file=name, digest=task.digest, since=since, added=on)
+            entries = [*found.manifest.task, entry]
+            return _freeze(found, {}, entries, found.manifest.change, on)
+    raise NotFound("golden task", id, [entry.id for entry in found.manifest.task][:5])
 
 
 def _entry(found: GoldenSet, id: str) -> Entry:
