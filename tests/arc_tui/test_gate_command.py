@@ -20,6 +20,7 @@ from taxonomy.judgements.schema import open_ledger
 from taxonomy.query.listing import run_rows
 from tests.arc_tui.free_case import put_bundled
 from tests.arc_tui.gate_case import SAME, WORSE, put_both, put_runs
+from tests.shared import DATA, needs_shared
 from tests.spoken import Spoken, spoken
 
 OLD_NEW = ("--baseline", "variant=old", "--candidate", "variant=new")
@@ -447,3 +448,27 @@ def test_a_gate_without_a_pair_is_refused(db: Path) -> None:
     put_both(db, {"a": (1,)}, {"a": (0, 0, 1), "b": (1,)})
     with pytest.raises(ArcError, match="nothing to compare: 1 task in both groups"):
         view_of(db)
+
+
+@pytest.mark.data
+@needs_shared
+def test_two_halves_of_the_same_real_runs_show_no_regression_and_a_worse_model_does(
+    tmp_path: Path,
+) -> None:
+    """50 airline tasks of four trials each by one agent; twelve coding tasks by four models."""
+    db = tmp_path / "arc.db"
+    folders = [str(DATA / name) for name in ("tau_bench", "claude_code_runs")]
+    assert spoken("--db", str(db), "import", *folders, cwd=tmp_path).code == 0
+    for first, second in (("01", "23"), ("02", "13"), ("03", "12")):
+        halves = (" or ".join(f"trial={trial}" for trial in each) for each in (first, second))
+        queries = [f"format:tau* ({each})" for each in halves]
+        said = gate(db, "--baseline", queries[0], "--candidate", queries[1], "--json")
+        assert said.code == 0
+        found = json.loads(said.out)["decision"]
+        assert found["tasks"] == 50
+        assert found["smallest_drop"] >= 0.15
+        overall = (found["baseline"]["value"] + found["candidate"]["value"]) / 2
+        assert overall == pytest.approx(0.42)
+    worse = gate(db, "--baseline", "format:claude* model:dsw4xd",
+                 "--candidate", "format:claude* model:41qhry")  # fmt: skip
+    assert worse.code == 1, worse.out
