@@ -160,8 +160,9 @@ class HelpScreen(ModalScreen[None]):
 
 SUBJECTS: dict[str, frozenset[str]] = {
     "go": frozenset(
-        "step candidate error found move column page first last turn tab pane look jump peer sibling"
-        " mark marked return follow back leave cancel open open_row choose hunk divergence".split()
+        "step candidate error found move column page first last turn tab pane look jump peer"
+        " sibling mark marked return follow back leave cancel open open_row choose hunk"
+        " divergence".split()
     ),
     "view": frozenset(
         "find filter failed sort view_menu keys zoom fold unfold fold_here unfold_here diff signs"
