@@ -160,16 +160,17 @@ class HelpScreen(ModalScreen[None]):
 
 SUBJECTS: dict[str, frozenset[str]] = {
     "go": frozenset(
-        "step candidate error found move page first last turn tab pane look jump peer sibling mark"
-        " marked return follow back leave cancel open open_row choose hunk divergence".split()
+        "step candidate error found move column page first last turn tab pane look jump peer"
+        " sibling mark marked return follow back leave cancel open open_row choose hunk"
+        " divergence".split()
     ),
     "view": frozenset(
         "find filter failed sort view_menu keys zoom fold unfold fold_here unfold_here diff signs"
         " refresh origins everywhere".split()
     ),
     "other screens": frozenset(
-        "failures calibration money cost compare other here list settings command_palette help"
-        " tour".split()
+        "failures matrix calibration money cost compare other here list settings command_palette"
+        " help tour".split()
     ),
     "tag": frozenset("tag undo repeat clear queue walk turn_blind pick accept fault note".split()),
     "experiment": frozenset(
