@@ -107,7 +107,7 @@ def run_drill(
     beside: Path, by: str, arc: Sequence[str], *, patience_s: float = PATIENCE_S
 ) -> Drill:
     """Drill in a folder beside a database, which is gone afterwards; `arc` is how arc is called.
-    What has not happened after `patience_s` does not happen.
+    A call that is not refused within `patience_s` of the order is not refused.
 
     Raises OSError where no such folder can be made.
     """
@@ -135,10 +135,11 @@ class _FireDrill:
                 return Drill(failures=(f"the agent made no call: {agent.last_words()}",))
             pulled_ns = time.time_ns()
             stop(self._database, by=self._by, because="fire drill", at_once=True)
-            refused = agent.wait_for("refused")
+            refused = agent.wait_for("refused", self._patience_s)
             self._api.release.set()
             streamed = agent.wait_for("streamed")
-            agent.wait()
+            if refused is not None:
+                agent.wait()
         new_run_refused = not self._starts_run()
         with suppress(ArcError):  # where the file that ARC_KILL names stops others still
             resume(self._database)
@@ -173,7 +174,7 @@ class _FireDrill:
         }
         environment |= {SERVER_VARIABLE: self._api.url, "ANTHROPIC_API_KEY": "fire-drill"}
         words = [*self._arc, "record", "--db", str(self._database), *lifted, "--", *command]
-        with _Agent(words, environment, self._patience_s) as agent:
+        with _Agent(words, environment) as agent:
             yield agent
 
     def _starts_run(self) -> bool:
@@ -220,10 +221,7 @@ class _Agent:
     """A command whose lines on standard output say what happens to it; a context manager, after
     which it is over."""
 
-    def __init__(
-        self, words: Sequence[str], environment: Mapping[str, str], patience_s: float
-    ) -> None:
-        self._patience_s = patience_s
+    def __init__(self, words: Sequence[str], environment: Mapping[str, str]) -> None:
         self._process = subprocess.Popen(
             words, env=environment, text=True, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
@@ -259,11 +257,11 @@ class _Agent:
     def wait(self) -> None:
         """Until it is over; `stop` ends it where that takes too long."""
         with suppress(subprocess.TimeoutExpired):
-            self._process.wait(self._patience_s)
+            self._process.wait(PATIENCE_S)
 
-    def wait_for(self, event: str) -> dict[str, Any] | None:
+    def wait_for(self, event: str, patience_s: float = PATIENCE_S) -> dict[str, Any] | None:
         """The next event of that name, what comes before it left out; None where none comes."""
-        until_s = time.monotonic() + self._patience_s
+        until_s = time.monotonic() + patience_s
         while True:
             try:
                 found = self._events.get(timeout=max(until_s - time.monotonic(), 0.0))
