@@ -41,7 +41,7 @@ from replay.errors import ArcError
 from replay.store import edits
 from replay.store.handle import Store
 from replay.store.rows import TraceRow, trace_row, trace_rows
-from taxonomy.golden import FOLDER, MANIFEST, read_set
+from taxonomy.golden.sets import FOLDER, MANIFEST, read_set
 from taxonomy.judgements.schema import open_ledger
 
 if TYPE_CHECKING:

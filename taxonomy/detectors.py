@@ -89,7 +89,7 @@ class RuleDetector:
     def _repeats(self, given: Action) -> bool:
         """Are all its calls ones that were made before?"""
         before = {
-            _recorded(act) for step in self._trace.steps[: self.step + 1] for act in step.acts
+            _recorded_call(act) for step in self._trace.steps[: self.step + 1] for act in step.acts
         }
         return all(_call(call) in before for call in given.calls)
 
@@ -100,7 +100,7 @@ class TaggedCallDetector:
     def __init__(self, tagged: ToolCall, step: int, by: str) -> None:
         self.name = by
         self.step = step
-        self._tagged = _recorded(tagged)
+        self._tagged = _recorded_call(tagged)
 
     def shows(self, given: Action) -> bool | None:
         """As `replay.predicate.Detector`."""
@@ -155,7 +155,7 @@ def _identity(given: Action) -> str:
     return digests.canonical([[_call(call) for call in given.calls], given.text, given.cut])
 
 
-def _recorded(act: ToolCall) -> str:
+def _recorded_call(act: ToolCall) -> str:
     return _call(Act(tool=act.name, arguments=act.arguments, raw=act.arguments_raw))
 
 
@@ -309,7 +309,7 @@ class JudgeDetector:
         return total_estimate([known, *[each] * others])
 
     @property
-    def _recorded(self) -> Action:
+    def _recorded_call(self) -> Action:
         at = self._trace.steps[self.step].ask
         return action(at.response, at.error)
 

@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from replay.statistics import Rate, clustered
 from replay.store.rows import TraceRow
-from taxonomy.golden import stamp_of
+from taxonomy.golden.sets import stamp_of
 from taxonomy.metrics import cost
 from taxonomy.metrics.cost import Money
 from taxonomy.metrics.reliability import mean_rate, pass_hat

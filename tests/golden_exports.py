@@ -22,7 +22,7 @@ from msgspec import Struct
 from arc_tui.features.golden.export import export_set
 from replay.store.handle import Store
 from replay.store.rows import TraceRow, trace_rows
-from taxonomy.golden import GoldenSet, golden_of, read_set
+from taxonomy.golden.sets import GoldenSet, golden_of, read_set
 from tests.openai_servers import Body, OpenaiApi, Said, call, said
 from tests.spoken import spoken
 

@@ -34,7 +34,7 @@ from taxonomy.gate import (
     pair_tasks,
     read_group,
 )
-from taxonomy.golden import BadGolden, GoldenSet, GoldenVersion
+from taxonomy.golden.sets import BadGolden, GoldenSet, GoldenVersion
 from taxonomy.held_out import HeldOutNote, hidden, parted
 from taxonomy.metrics.cost import Money
 from taxonomy.query.language import BadQuery, quote

@@ -14,7 +14,7 @@ from arc_tui.features.gate.text import LISTED, junit, markdown
 from arc_tui.places import fixtures
 from arc_tui.views.gate import GateRequest, GateView, build_gate
 from replay.errors import ArcError
-from taxonomy.golden import read_set
+from taxonomy.golden.sets import read_set
 from taxonomy.held_out import hold
 from taxonomy.judgements.schema import open_ledger
 from taxonomy.query.listing import run_rows

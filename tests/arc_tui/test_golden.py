@@ -13,7 +13,7 @@ import pytest
 
 from arc_tui.features.golden import export
 from arc_tui.features.golden.export import export_set
-from taxonomy.golden import BadGolden, golden_of, read_set
+from taxonomy.golden.sets import BadGolden, golden_of, read_set
 from tests import golden_exports
 from tests.arc_tui.free_case import put_bundled
 from tests.spoken import Spoken, spoken

@@ -17,7 +17,7 @@ from arc_tui.settings import Settings
 from arc_tui.ui.dialogs import AskBox
 from replay.store.rows import trace_row
 from taxonomy.classes import FailureClass
-from taxonomy.golden import JudgeCheck, RuleCheck, read_set
+from taxonomy.golden.sets import JudgeCheck, RuleCheck, read_set
 from taxonomy.judgements.schema import open_ledger
 from taxonomy.judgements.tags import Tag, put_tag
 from tests.arc_tui.free_case import put_bundled

@@ -41,8 +41,8 @@ from replay.store import read
 from replay.store.handle import Store
 from replay.store.rows import trace_rows
 from replay.trace import Trace
-from taxonomy.golden import GoldenTask, JudgeCheck, golden_of, read_or_new
-from taxonomy.golden_changes import Pinned, add_tasks
+from taxonomy.golden.changes import Pinned, add_tasks
+from taxonomy.golden.sets import GoldenTask, JudgeCheck, golden_of, read_or_new
 from taxonomy.judgements.schema import open_ledger
 from tests import openai_api
 from tests.messages_api import MessagesApi, message, text

@@ -63,7 +63,7 @@ WRITERS = {
     "replay/care/export.py": "the export that was asked for",
     "replay/care/recover.py": "the database that was saved, by the name given",
     "replay/care/rewriting.py": "the database, written anew",
-    "taxonomy/golden_changes.py": "the golden set and its exports, in the folders that were named",
+    "taxonomy/golden/changes.py": "the golden set and its exports, in the folders that were named",
     "replay/care/salvage.py": "a temporary copy of a damaged database",
 }
 

@@ -19,9 +19,15 @@ from replay.action import Act
 from replay.action import Action as WholeAction
 from replay.errors import ArcError, NotFound
 from replay.trace import GOLDEN, Header
-from taxonomy import golden_grader
 from taxonomy.evidence.final_answer import contains
-from taxonomy.golden import (
+from taxonomy.golden import grader
+from taxonomy.golden.changes import Pinned, accept_edit, add_tasks, file_name, remove_task
+from taxonomy.golden.checks import (
+    check_value,
+    predicate_rows,
+    read_check,
+)
+from taxonomy.golden.sets import (
     Action,
     ActionsCheck,
     AnswerCheck,
@@ -36,12 +42,6 @@ from taxonomy.golden import (
     golden_of,
     read_or_new,
     read_set,
-)
-from taxonomy.golden_changes import Pinned, accept_edit, add_tasks, file_name, remove_task
-from taxonomy.golden_checks import (
-    check_value,
-    predicate_rows,
-    read_check,
 )
 
 DAY = date(2026, 11, 28)
@@ -137,7 +137,7 @@ def test_an_export_reads_a_predicate_as_arc_does(
         "said": [text],
     }
     check = {"kind": "predicate", "expect": expression, "rows": predicate_rows(expression)}
-    assert golden_grader.grade([check], run)[0]["passed"] is wanted
+    assert grader.grade([check], run)[0]["passed"] is wanted
 
 
 WORDS = st.lists(st.sampled_from(["Refund", "1,200", "1200", "USD", "\n", "a-b", "ß"]), max_size=5)
@@ -148,7 +148,7 @@ def test_an_export_finds_an_answer_as_arc_does(answer: list[str], text: list[str
     said, wanted = " ".join(answer), " ".join(text)
     check = check_value(AnswerCheck(texts=(wanted,)))
     run = {"calls": [], "answer": said, "said": [said]}
-    assert golden_grader.grade([check], run)[0]["passed"] is contains(said, wanted)
+    assert grader.grade([check], run)[0]["passed"] is contains(said, wanted)
 
 
 A, B, C = ({"tool": name, "arguments": {"n": 1}} for name in "abc")
@@ -180,7 +180,7 @@ def test_gold_actions_are_met_where_some_calls_can_be_given_to_them(
         and all(rows[earlier] < rows[later] for earlier, later in before)
         for rows in permutations(range(len(made)), len(gold))
     )
-    assert golden_grader.grade([check], run)[0]["passed"] is possible
+    assert grader.grade([check], run)[0]["passed"] is possible
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_gold_actions(calls: list[dict[str, Any]], passed: bool, why: str) -> No
         actions=(Action(tool="a", arguments={"n": 1}), Action(tool="b", arguments='{"n": 1}')),
         only=("b", "c"),
     )
-    found = golden_grader.grade([check_value(check)], {"calls": calls, "answer": "", "said": []})
+    found = grader.grade([check_value(check)], {"calls": calls, "answer": "", "said": []})
     assert (found[0]["passed"], found[0]["why"]) == (passed, why)
 
 
@@ -210,7 +210,7 @@ def test_what_no_grader_decides_leaves_a_run_undecided_unless_another_check_fail
     said = check_value(AnswerCheck(texts=("done",)))
     for answer, passed in (("Done.", None), ("No.", False)):
         run = {"calls": [], "answer": answer, "said": [answer]}
-        assert golden_grader.overall(golden_grader.grade([judge, said], run)) is passed
+        assert grader.overall(grader.grade([judge, said], run)) is passed
 
 
 # --- the set

@@ -17,9 +17,17 @@ from replay.store.handle import Store
 from replay.store.rows import trace_row, trace_rows
 from replay.store.write import Writer
 from replay.trace import Batch, Header, Outcome, Tool
-from taxonomy import golden_grader
 from taxonomy.classes import FailureClass
-from taxonomy.golden import (
+from taxonomy.golden import grader
+from taxonomy.golden.audit import Audit, audit
+from taxonomy.golden.changes import add_tasks
+from taxonomy.golden.checks import (
+    Draft,
+    NothingToCheck,
+    draft_task,
+    grade_run,
+)
+from taxonomy.golden.sets import (
     Action,
     ActionsCheck,
     AnswerCheck,
@@ -29,14 +37,6 @@ from taxonomy.golden import (
     RuleCheck,
     read_or_new,
     read_set,
-)
-from taxonomy.golden_audit import Audit, audit
-from taxonomy.golden_changes import add_tasks
-from taxonomy.golden_checks import (
-    Draft,
-    NothingToCheck,
-    draft_task,
-    grade_run,
 )
 from taxonomy.judgements.golds import GoldAction, TaskGold, keep_gold
 from taxonomy.judgements.schema import open_ledger
@@ -360,5 +360,5 @@ def test_checks_prefilled_from_gold_agree_with_the_rewards_of_tau_bench(store: S
         if row.task not in tasks:
             tasks[row.task] = draft_task(store, row).task
         verdicts = grade_run(tasks[row.task], read.load(store, row.trace))
-        agree[golden_grader.overall(verdicts) is (row.outcome == "passed")] += 1
+        agree[grader.overall(verdicts) is (row.outcome == "passed")] += 1
     assert (len(tasks), agree) == (50, {True: 197, False: 3})

@@ -39,7 +39,7 @@ from replay import files
 from replay.errors import ArcError
 from replay.store.handle import Store
 from taxonomy.gate import ALPHA, MIN_DROP, Limits
-from taxonomy.golden import read_set
+from taxonomy.golden.sets import read_set
 
 _SHARE = FiniteRange(min=0, max=1)
 _INSIDE = FiniteRange(min=0, max=1, min_open=True, max_open=True)

@@ -35,10 +35,10 @@ from replay.errors import ArcError
 from replay.store.rows import trace_row
 from replay.written import refuse_halves
 from taxonomy.classes import class_label
-from taxonomy.golden import FOLDER, GoldenSet, read_or_new, read_set
-from taxonomy.golden_audit import TaskRow, audit
-from taxonomy.golden_changes import accept_edit, add_tasks, remove_task
-from taxonomy.golden_checks import FORMS, K, draft_task, read_check
+from taxonomy.golden.audit import TaskRow, audit
+from taxonomy.golden.changes import accept_edit, add_tasks, remove_task
+from taxonomy.golden.checks import FORMS, K, draft_task, read_check
+from taxonomy.golden.sets import FOLDER, GoldenSet, read_or_new, read_set
 
 dir_option = click.option(
     "--dir",

@@ -15,10 +15,10 @@ from msgspec import Struct
 
 from replay import written
 from replay.trace import Json
-from taxonomy import golden_grader
-from taxonomy.golden import BadGolden, GoldenSet, GoldenTask, JudgeCheck, RuleCheck
-from taxonomy.golden_changes import write_files
-from taxonomy.golden_checks import check_value
+from taxonomy.golden import grader
+from taxonomy.golden.changes import write_files
+from taxonomy.golden.checks import check_value
+from taxonomy.golden.sets import BadGolden, GoldenSet, GoldenTask, JudgeCheck, RuleCheck
 
 INSPECT_TASK = '''
 
@@ -57,7 +57,7 @@ def export_set(found: GoldenSet, tool: str, output: Path) -> Exported:
         "tasks.json": json.dumps(
             {"golden": found.golden.stamp, "tasks": values}, indent=1, ensure_ascii=False
         ),
-        "golden_grader.py": written.from_file(Path(golden_grader.__file__)),
+        "golden_grader.py": written.from_file(Path(grader.__file__)),
         **_files(found, tool, values),
     }
     _refuse_others(output, texts)

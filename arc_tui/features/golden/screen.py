@@ -36,9 +36,9 @@ from arc_tui.ui.screen import ArcScreen
 from arc_tui.ui.styles import SummaryLines, fold_sentence
 from replay.store.handle import Store
 from taxonomy.classes import class_label
-from taxonomy.golden import BadGolden, read_or_new
-from taxonomy.golden_changes import add_tasks
-from taxonomy.golden_checks import FORMS
+from taxonomy.golden.changes import add_tasks
+from taxonomy.golden.checks import FORMS
+from taxonomy.golden.sets import BadGolden, read_or_new
 
 CLASS, RUNS, K = 18, 7, 3
 

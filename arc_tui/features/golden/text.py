@@ -7,7 +7,9 @@ from collections.abc import Iterator
 
 from arc_tui.ui import format
 from replay.statistics import Rate
-from taxonomy.golden import (
+from taxonomy.golden.audit import Audit, SetFinding
+from taxonomy.golden.checks import Draft
+from taxonomy.golden.sets import (
     Action,
     ActionsCheck,
     AnswerCheck,
@@ -17,8 +19,6 @@ from taxonomy.golden import (
     PredicateCheck,
     RuleCheck,
 )
-from taxonomy.golden_audit import Audit, SetFinding
-from taxonomy.golden_checks import Draft
 
 
 def check_line(check: Check) -> str:

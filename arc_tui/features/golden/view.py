@@ -9,9 +9,9 @@ from msgspec import Struct
 from replay.errors import ArcError
 from replay.store.handle import Store
 from replay.store.rows import trace_row
-from taxonomy.golden import BadGolden, GoldenSet, GoldenTask, read_or_new
-from taxonomy.golden_audit import Audit, SetFinding, TaskRow, audit
-from taxonomy.golden_checks import Draft, NothingToCheck, draft_task, read_check
+from taxonomy.golden.audit import Audit, SetFinding, TaskRow, audit
+from taxonomy.golden.checks import Draft, NothingToCheck, draft_task, read_check
+from taxonomy.golden.sets import BadGolden, GoldenSet, GoldenTask, read_or_new
 from taxonomy.query.failures import tags_of
 
 

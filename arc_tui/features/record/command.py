@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from arc_tui.features.record.live import Written
     from arc_tui.features.record.recording import Recorded
     from replay.stop_order import StopOrder
-    from taxonomy.golden import GoldenSet
+    from taxonomy.golden.sets import GoldenSet
 
 
 SHOWN = 5
@@ -182,7 +182,7 @@ def _limits(given: dict[str, float | str | None], settings: RecordConfig) -> Lim
 
 def _intact(folder: Path) -> GoldenSet:
     """The golden set there. Raises ArcError where it is not as it was frozen."""
-    from taxonomy.golden import read_set
+    from taxonomy.golden.sets import read_set
 
     found = read_set(folder)
     if not found.intact:

@@ -20,7 +20,7 @@ from msgspec import Struct, structs
 from replay import digests, files
 from replay.errors import NotFound
 from replay.trace import Json
-from taxonomy.golden import (
+from taxonomy.golden.sets import (
     FILE,
     MANIFEST,
     PINNED,

@@ -17,9 +17,10 @@ from replay.statistics import Rate, rate
 from replay.store import read
 from replay.store.handle import Store
 from replay.store.rows import TraceRow, trace_rows
-from taxonomy import golden_grader
 from taxonomy.classes import FailureClass
-from taxonomy.golden import (
+from taxonomy.golden import grader
+from taxonomy.golden.checks import RULES, grade_run
+from taxonomy.golden.sets import (
     FEW,
     MANY,
     GoldenSet,
@@ -32,7 +33,6 @@ from taxonomy.golden import (
     prompt_digest,
     tools_text,
 )
-from taxonomy.golden_checks import RULES, grade_run
 from taxonomy.query.failures import count_first_words
 from taxonomy.query.listing import prompt_texts
 
@@ -373,7 +373,7 @@ def _grades(
     for task in tasks:
         own = sorted(runs.get(task.task, ()), key=lambda row: (row.start_ns or 0, row.imported_ns))
         found[task.id] = [
-            (row, golden_grader.overall(grade_run(task, read.load(store, row.trace))))
+            (row, grader.overall(grade_run(task, read.load(store, row.trace))))
             for row in own[-GRADED:]
         ]
     return found

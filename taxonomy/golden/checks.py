@@ -23,13 +23,14 @@ from replay.store import read
 from replay.store.handle import Store
 from replay.store.rows import TraceRow
 from replay.trace import Json, Trace
-from taxonomy import golden_grader
 from taxonomy.classes import BY_CLASS, FailureClass, class_label
 from taxonomy.evidence.endings import is_hand_over
 from taxonomy.evidence.final_answer import LONGEST, final_answer
 from taxonomy.evidence.reading import Reading, mutates
 from taxonomy.findings import Finding
-from taxonomy.golden import (
+from taxonomy.golden import grader
+from taxonomy.golden.changes import Pinned
+from taxonomy.golden.sets import (
     Action,
     ActionsCheck,
     AnswerCheck,
@@ -44,7 +45,6 @@ from taxonomy.golden import (
     task_problems,
     tools_text,
 )
-from taxonomy.golden_changes import Pinned
 from taxonomy.judgements.golds import with_own_gold
 from taxonomy.judgements.tags import TagRow
 from taxonomy.metrics.calls import predecessors
@@ -164,7 +164,7 @@ def draft_task(
     wrong = next(task_problems(masked), None)
     if wrong is not None:
         raise BadGolden(f"task '{masked.id}': {wrong}")
-    met = golden_grader.overall(grade_run(masked, trace))
+    met = grader.overall(grade_run(masked, trace))
     return Draft(
         task=masked,
         pinned=pinned,
@@ -361,7 +361,7 @@ def _pin(trace: Trace, notes: list[str]) -> Pinned:
 
 
 def check_value(check: Check) -> dict[str, Json]:
-    """A check as `golden_grader` and exports read it."""
+    """A check as `grader` and exports read it."""
     value: dict[str, Json] = {"kind": check_kind(check), **msgspec.to_builtins(check)}
     match check:
         case ActionsCheck():
@@ -429,7 +429,7 @@ def run_value(trace: Trace) -> dict[str, object]:
 
 def grade_run(task: GoldenTask, trace: Trace) -> list[dict[str, object]]:
     """Each check with its verdict on a run; a judge's is None: nobody was asked."""
-    verdicts = golden_grader.grade(map(check_value, task.check), run_value(trace))
+    verdicts = grader.grade(map(check_value, task.check), run_value(trace))
     if any(isinstance(check, RuleCheck) for check in task.check):
         found = {each.rule for each in findings(RuleContext(trace)) if not each.is_hint}
         for check, verdict in zip(task.check, verdicts, strict=True):
