@@ -613,20 +613,6 @@ def test_a_post_mortem_tells_what_was_tried(replayed: Path, tmp_path: Path) -> N
     assert made == {"markdown": said}
 
 
-def test_a_post_mortem_names_the_golden_task(
-    bundled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    none = "None in `golden` was made from this run."
-    assert none in arc_says(bundled, "report", "--postmortem", BROKEN)
-    arc_says(bundled, "golden", "add", BROKEN)
-    said = arc_says(bundled, "report", "--postmortem", BROKEN)
-    assert none not in said
-    assert "`many-wishes` in `golden`" in said
-    (tmp_path / "golden" / "manifest.toml").write_text("version = 'x'")
-    assert "manifest.toml" in refused(bundled, "--postmortem", BROKEN)
-
-
 # --- bad input
 
 
