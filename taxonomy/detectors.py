@@ -309,7 +309,7 @@ class JudgeDetector:
         return total_estimate([known, *[each] * others])
 
     @property
-    def _recorded_call(self) -> Action:
+    def _recorded(self) -> Action:
         at = self._trace.steps[self.step].ask
         return action(at.response, at.error)
 
