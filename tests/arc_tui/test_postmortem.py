@@ -139,7 +139,7 @@ def test_the_command_names_the_golden_task_and_the_playbook_here(
     monkeypatch.setenv("ARC_CONFIG_DIR", str(tmp_path))
     path = Path(shutil.copy(few_runs, tmp_path / "arc.db"))
     before = arc(path, "report", "--postmortem", TOUR)
-    assert "None was made from this run." in before
+    assert "None in `golden` was made from this run." in before
     assert f"| rollback | {BLANK} |" in before
     arc(path, "golden", "add", TOUR, "--id", "many", "--check", "contains:refund", "--reason", "x")
     (tmp_path / "playbook.toml").write_text('["hallucinated state"]\nrollback = "Deploy v7."')
@@ -150,4 +150,4 @@ def test_the_command_names_the_golden_task_and_the_playbook_here(
     (tmp_path / "golden" / "manifest.toml").write_text("<<<<<<< ours")
     broken = arc(path, "report", "--postmortem", TOUR)
     assert "The golden set cannot be read" in broken
-    assert "None was made from this run." not in broken
+    assert "None in `golden` was made from this run." not in broken

@@ -21,6 +21,7 @@ from arc_tui.views.trace import TraceView, build_trace
 from replay.store.handle import Store
 from taxonomy.classes import BY_CLASS, class_label
 from taxonomy.failures import is_agents
+from taxonomy.golden.sets import FOLDER
 from taxonomy.judgements.tags import TagRow
 from taxonomy.metrics.change import dated
 from taxonomy.owners import NOBODY, Owners, owners_of
@@ -166,7 +167,8 @@ def _golden(golden: Sequence[GoldenLine], problem: str, key: str, mask: Mask) ->
     if problem:
         yield md.value("The golden set cannot be read", mask(problem))
     elif not golden:
-        yield f"None was made from this run. Try: {md.code(f'arc golden add {key}')}"
+        command = md.code(f"arc golden add {key}")
+        yield f"None in {md.code(FOLDER)} was made from this run. Try: {command}"
 
 
 def _open() -> Iterator[str]:
