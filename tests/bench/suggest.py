@@ -235,7 +235,7 @@ def rows(folder: Path) -> Iterator[Row]:
     for title, planted in PLANTED.items():
         view = of_demo(*planted)
         made = view.fix
-        said = evidence(made.looked).split(" · ")[0] if made and made.looked else "no fix"
+        said = verdict_sentence(made).split(". ")[0] if made is not None else "no fix"
         yield Row(f"demo model, conformance: {title}", said, "a fix")
 
 
