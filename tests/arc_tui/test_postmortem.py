@@ -80,7 +80,7 @@ def test_what_is_not_known_is_a_blank(tmp_path: Path) -> None:
     for name in ("owner", "rollback", "guard"):
         assert f"| {name} | {BLANK} |" in text
     assert "No replay or edit test of this run is saved." in text
-    assert f"None was made from this run. Try: `arc golden add {key[:8]}`" in text
+    assert f"None in `golden` was made from this run. Try: `arc golden add {key[:8]}`" in text
     assert "| model | – |" in text
     assert "| cost | – |" in text
 
