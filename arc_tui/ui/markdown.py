@@ -1,8 +1,9 @@
 """Foreign text in Markdown that an issue or a pull request shows: it is shown, and does nothing.
 
 Whatever a trace holds stands in code, as a span or in a fence longer than any run of backticks in
-it: there HTML, links, images, emphasis, mentions and references are text. Only words of arc stand
-outside. No line of a fence is wider than `WIDTH` cells, so that nobody has to scroll sideways.
+it: there HTML, links, images, emphasis, mentions and references are text. Inside a sentence of arc
+it is escaped. No line of a fence is wider than `WIDTH` cells, so that nobody has to scroll
+sideways.
 """
 
 from __future__ import annotations
@@ -78,3 +79,16 @@ def table(rows: Sequence[Sequence[str]], head: Sequence[str]) -> str:
     """A table of cells that are Markdown already."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+_MARKUP = re.compile(r"[\\`*_{}\[\]<>#|~$&]|(?<=https):(?=//)|(?<=http):(?=//)|(?<=www)\.")
+
+
+def escape(text: str) -> str:
+    """A sentence, which may hold names of tasks, as Markdown that shows it as it is; no name in it
+    becomes a link or calls a person."""
+    shown = _MARKUP.sub(lambda found: f"&#{ord(found.group())};", format.one_line(text))
+    return _MENTION.sub("<span>@</span>", shown)
+
+
+_MENTION = re.compile(r"(?<!\w)@(?=\w)")

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from xml.etree import ElementTree
 
 from arc_tui.ui import format
+from arc_tui.ui import markdown as md
 from arc_tui.views.gate import (
     GateView,
     basis,
@@ -125,10 +126,10 @@ def markdown(view: GateView) -> str:
 def _markdown(view: GateView) -> Iterator[str]:
     yield f"### arc gate: {verdict_of(view)}"
     yield ""
-    yield escape(sentence(view))
+    yield md.escape(sentence(view))
     for line in filter(None, (*reasons(view), power_line(view))):
         yield ""
-        yield escape(line)
+        yield md.escape(line)
     yield ""
     before, after = (
         _side(name, each.query)
@@ -137,7 +138,7 @@ def _markdown(view: GateView) -> Iterator[str]:
     yield f"| | {before} | {after} |"
     yield "| --- | --- | --- |"
     for name, before, after in facts(view):
-        yield f"| {escape(name)} | {escape(before)} | {escape(after)} |"
+        yield f"| {md.escape(name)} | {md.escape(before)} | {md.escape(after)} |"
     changed = [pair for pair in view.rows if pair.change]
     if changed:
         yield ""
@@ -145,7 +146,7 @@ def _markdown(view: GateView) -> Iterator[str]:
         yield "| --- | --- | --- | --- |"
         for pair in changed[:LISTED]:
             task, before, after, change = cells(pair)
-            yield f"| {code(task)} | {before} | {after} | {escape(change)} |"
+            yield f"| {md.cell(task, _NAME)} | {before} | {after} | {md.escape(change)} |"
     unchanged = len(view.rows) - len(changed)
     more = [
         f"{format.count(len(changed) - LISTED, 'more task')} changed"
@@ -158,36 +159,14 @@ def _markdown(view: GateView) -> Iterator[str]:
         yield f"{'; '.join(filter(None, more))}."
     for line in notices(view):
         yield ""
-        yield escape(line)
+        yield md.escape(line)
     yield ""
     yield "<details><summary>How this is decided</summary>"
     yield ""
-    yield from (f"* {escape(line)}" for line in basis(view))
+    yield from (f"* {md.escape(line)}" for line in basis(view))
     yield ""
     yield "</details>"
 
 
 def _side(name: str, query: str) -> str:
-    return f"{name}<br>{code(query)}" if query else name
-
-
-def code(text: str) -> str:
-    """Foreign text as a code span that stays inside its cell: nothing in it is markup, a link or a
-    mention."""
-    shown = format.cut(format.one_line(text), _NAME).replace("|", "\\|") or format.UNKNOWN
-    fence = "`" * (max(map(len, re.findall("`+", shown)), default=0) + 1)
-    pad = " " if "`" in shown else ""
-    return f"{fence}{pad}{shown}{pad}{fence}"
-
-
-_MARKUP = re.compile(r"[\\`*_{}\[\]<>#|~$&]|(?<=https):(?=//)|(?<=http):(?=//)|(?<=www)\.")
-
-
-def escape(text: str) -> str:
-    """A sentence, which may hold names of tasks, as Markdown that shows it as it is; no name in it
-    becomes a link or calls a person."""
-    shown = _MARKUP.sub(lambda found: f"&#{ord(found.group())};", format.one_line(text))
-    return _MENTION.sub("<span>@</span>", shown)
-
-
-_MENTION = re.compile(r"(?<!\w)@(?=\w)")
+    return f"{name}<br>{md.cell(query, _NAME)}" if query else name
