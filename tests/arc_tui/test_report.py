@@ -142,6 +142,25 @@ async def test_links_lead_to_steps(bundled: Path, tmp_path: Path) -> None:
 
 @needs_chromium
 @pytest.mark.process
+async def test_on_a_phone_a_link_shows_the_step_and_not_the_head(
+    bundled: Path, tmp_path: Path
+) -> None:
+    file = written(bundled, tmp_path, BROKEN)
+    top = "document.querySelector('.detail').getBoundingClientRect().top"
+    async with chromium() as browser:
+        page = await browser.page("about:blank")
+        await page.say(
+            "Emulation.setDeviceMetricsOverride",
+            width=420, height=800, deviceScaleFactor=1, mobile=False,
+        )  # fmt: skip
+        await opened(page, file, "#step-6")
+        assert await page.value(top) < 640
+        await opened(page, file)
+        assert await page.value("window.scrollY") == 0
+
+
+@needs_chromium
+@pytest.mark.process
 async def test_it_can_be_read_in_the_dark_in_the_light_and_by_all(
     bundled: Path, tmp_path: Path, axe: str
 ) -> None:

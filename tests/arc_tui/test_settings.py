@@ -68,7 +68,7 @@ def test_what_the_app_cannot_use_is_one_sentence(text: str, says: str, tmp_path:
         {"trace.tag": "P", "trace.probes": "f7"},
         {"runs.sort": "t"},  # tags are not given there
         {"trace.tag": "t,f7"},
-        {"trace.find": "?", "app.help": "ctrl+k"},
+        {"trace.find": "?", "app.help": "ctrl+l"},
         {"help.leave": "t"},  # a dialog hides what is behind it
     ],
 )

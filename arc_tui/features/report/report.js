@@ -371,8 +371,9 @@
 
   let asked = 0;
 
-  /** Choose a row, opening what hides it, and show its steps. */
-  async function choose(at, { write = true } = {}) {
+  /** Choose a row, opening what hides it, and show its steps; `reveal` scrolls to them where the
+   * page is too narrow to have them beside the list. */
+  async function choose(at, { write = true, reveal = false } = {}) {
     chosen = at;
     for (let up = above(at); up >= 0; up = above(up)) folded.delete(up);
     findVisible();
@@ -389,6 +390,7 @@
       if (mine !== asked) return;
       detail.setAttribute("aria-label", rowTitle(row));
       detail.replaceChildren(make("h2", {}, rowTitle(row)), ...made);
+      if (reveal && detail.getBoundingClientRect().top > 0.8 * innerHeight) detail.scrollIntoView();
     } catch (error) {
       detail.replaceChildren(make("p", { class: "error" }, `Cannot show the step: ${error.message}`));
     }
@@ -401,10 +403,10 @@
     return own >= 0 ? own : rows.findIndex(shows);
   }
 
-  function showStep(run, step) {
+  function showStep(run, step, how) {
     const at = list ? rowOf(run, step) : -1;
     if (at < 0) return false;
-    choose(at);
+    choose(at, how);
     return true;
   }
 
@@ -412,7 +414,7 @@
     const found = /^#(?:([a-z])-)?step-(\d+)$/.exec(location.hash);
     if (!found) return false;
     const run = page.runs.findIndex((each) => each.key === (found[1] ?? ""));
-    if (run >= 0 && showStep(run, Number(found[2]))) return true;
+    if (run >= 0 && showStep(run, Number(found[2]), { reveal: true })) return true;
     status.textContent = `No step ${found[2]} in this page.`;
     return false;
   }
