@@ -255,7 +255,7 @@ def test_bundles_hold_what_the_test_of_a_saved_edit_rests_on(db: Path, tmp_path:
 
 
 def test_bundles_without_a_saved_edit_are_refused(db: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="--save NAME too"):
+    with pytest.raises(UsageError, match="--save NAME --bundles"):
         demo(db, "loop", "--bundles", str(tmp_path / "bundles"))
 
 

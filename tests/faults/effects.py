@@ -50,6 +50,7 @@ WRITERS = {
     "arc_tui/importing.py": "the demo's database",
     "arc_tui/config.py": "the file of settings, by `arc config --init`",
     "arc_tui/features/error_injection/command.py": "the file named by --export",
+    "arc_tui/features/edit_test/suggest/run.py": "the bundles, in the folder named by --bundles",
     "arc_tui/ending.py": "the traceback of a bug, in the data folder",
     "arc_tui/ui/editor.py": "a private file for the editor or the pager",
     "replay/files.py": "temporary files, and what takes the place of another file",

@@ -286,7 +286,7 @@ def _binary(folder: Path) -> Iterator[tuple[str, Path]]:
     from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
     from tests.replay import otlp_case as otlp
-    from tests.replay import test_opencode, test_parquet
+    from tests.replay import test_opencode, test_parquet, test_report
     from tests.replay.sqlite_case import LLM, MLFLOW, PHOENIX, STORE, made, observed, tracked
     from tests.replay.test_inspect import CONVERSATION, asks, model, sample, write_eval
     from tests.replay.test_sqlite import CHATS, SMALL
@@ -306,6 +306,9 @@ def _binary(folder: Path) -> Iterator[tuple[str, Path]]:
     said = json_format.ParseDict(otlp.spans(otlp.AGENT, otlp.FIRST, otlp.RUN), TracesData())
     spans.write_bytes(said.SerializeToString())
     yield "otlp", spans
+    report = folder / "report.html"
+    report.write_bytes(test_report.page())
+    yield "report", report
 
 
 # --- all formats

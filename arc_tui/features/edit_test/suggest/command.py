@@ -123,7 +123,10 @@ def suggest(
     an edit tests as a fix; 1: none does; 2: not tested, unfinished, or no run to suggest for.
     """
     if bundles is not None and name is None:
-        raise click.UsageError("--bundles holds what a saved edit rests on. Try: --save NAME too")
+        raise click.UsageError(
+            "--bundles holds what a saved edit rests on."
+            " Try: arc suggest RUN --save NAME --bundles FOLDER"
+        )
     with open_store(db) as store:
         query, traces = _resolve(store, what)
         request = SuggestRequest(
