@@ -65,11 +65,14 @@ IMPORTED = {"real", "others", "large"}
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what needs real traces imported. It comes first: one worker imports while others go
-    on."""
+    on. What takes minutes comes first of the second half, which is where another worker begins."""
     for item in items:
         if IMPORTED & set(getattr(item, "fixturenames", ())):
             item.add_marker("data")
     items.sort(key=lambda item: item.get_closest_marker("data") is None)
+    long = [item for item in items if item.get_closest_marker("minutes")]
+    short = [item for item in items if not item.get_closest_marker("minutes")]
+    items[:] = [*short[: len(short) // 2], *long, *short[len(short) // 2 :]]
 
 
 def pytest_collection_finish() -> None:

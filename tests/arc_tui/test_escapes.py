@@ -110,6 +110,7 @@ ALL_SCREENS = {
 
 
 @pytest.mark.slow
+@pytest.mark.minutes
 async def test_no_key_of_any_screen_draws_or_copies_what_is_obeyed(
     planted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

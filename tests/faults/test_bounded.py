@@ -26,5 +26,6 @@ def test_a_run_has_a_place_for_each_in_every_format() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.minutes
 def test_values_as_large_as_is_promised_cost_a_multiple_of_their_size() -> None:
     assert [row.figure for row in bounded.sizes() if not row.kept] == []

@@ -19,5 +19,6 @@ def test_of_a_damaged_page_what_is_lost_is_named_and_the_rest_is_saved() -> None
 
 
 @pytest.mark.slow
+@pytest.mark.minutes
 def test_two_hundred_damaged_pages() -> None:
     assert [row.figure for row in damaged.rows() if not row.kept] == []

@@ -63,5 +63,6 @@ def test_the_same_chance_makes_the_same_files(seeds: dict[str, list[bytes]]) -> 
 
 
 @pytest.mark.slow
+@pytest.mark.minutes
 def test_very_many_changed_files() -> None:
     assert [row.figure for row in fuzzed.rows(60.0) if not row.kept] == []

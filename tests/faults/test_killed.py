@@ -20,6 +20,7 @@ def test_what_is_killed_is_valid_and_the_next_run_completes_it(subject: str) -> 
 
 
 @pytest.mark.slow
+@pytest.mark.minutes
 def test_killed_two_hundred_times_nothing_is_lost() -> None:
     rows = list(killed.rows())
     assert [row.figure for row in rows if not row.kept] == []

@@ -147,5 +147,6 @@ def test_no_text_of_another_tools_database_brings_a_secret(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
+@pytest.mark.minutes
 def test_nothing_at_all_that_leaves_has_a_secret(tmp_path: Path) -> None:
     assert [row for row in leaked.rows() if not row.kept] == []
