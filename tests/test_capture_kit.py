@@ -66,6 +66,7 @@ def test_whatever_is_read_otherwise_is_told(field: str) -> None:
     assert differences_in(EXACT, msgspec.convert(truth, Expected))
 
 
+@pytest.mark.slow
 def test_a_step_or_a_run_too_few_is_told() -> None:
     truth = msgspec.to_builtins(expected_of(EXACT))
     run = truth["runs"][0]

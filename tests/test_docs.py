@@ -38,6 +38,7 @@ def prose(text: str) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
+@pytest.mark.slow
 def test_the_tables_are_what_the_code_says(page: Path) -> None:
     text = page.read_text()
     assert tables(text) == text, f"run `python -m tests.docs {name(page)}`"

@@ -77,6 +77,7 @@ class TestConformance:
         assert any(each.startswith(line) for each in view["diff"])
 
     @pytest.mark.parametrize(("trace", "versions", "wrong", "line"), PLANTED)
+    @pytest.mark.slow
     def test_so_are_the_hunks_that_did_it(
         self, db: Path, trace: str, versions: tuple[int, ...], wrong: str, line: str
     ) -> None:
@@ -170,6 +171,7 @@ class TestOutput:
         assert (checked["verified"], checked["notices"]) == (True, [])
         assert checked["several"] <= 0.03
 
+    @pytest.mark.slow
     def test_what_was_mended_and_broke_again_is_one_boundary_of_possibly_several(
         self, db: Path, tmp_path: Path
     ) -> None:
@@ -236,6 +238,7 @@ class TestOutput:
             ((3, 4, 5), ("--max-samples", "3"), "budget", "Try: --max-samples N"),
         ],
     )
+    @pytest.mark.slow
     def test_each_way_it_can_end_has_its_sentence(
         self, db: Path, versions: tuple[int, ...], more: tuple[str, ...], status: str, said: str
     ) -> None:

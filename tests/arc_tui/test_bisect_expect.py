@@ -129,6 +129,7 @@ def test_what_it_asked_is_kept_and_its_edit_too(db: Path) -> None:
     assert (again["calls"], again["cached"], again["edit"]) == (0, 3, "v4")
 
 
+@pytest.mark.slow
 def test_what_one_command_asked_afresh_is_not_taken_for_fresh_by_another(db: Path) -> None:
     """Each with `--resample`: expectations, a bisection and a replay of the same step."""
     bisection = ("--expect", "tool=get_order", "--step", "4", "--no-cache")

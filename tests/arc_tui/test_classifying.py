@@ -276,6 +276,7 @@ def test_through_the_demo_model_it_is_conformance_and_nothing_is_kept(db: Path) 
         ),
     ],
 )
+@pytest.mark.slow
 def test_an_answer_that_breaks_its_form_is_refused_counted_and_nothing_is_kept(
     api: MessagesApi, db: Path, given: str, why: str
 ) -> None:

@@ -93,6 +93,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", ON_RUNS)
+@pytest.mark.slow
 def test_a_command_prints_what_it_printed(name: str, runs: Path, tmp_path: Path) -> None:
     (tmp_path / "arc.db").write_bytes(runs.read_bytes())
     same_as_before(name, *ON_RUNS[name], folder=tmp_path)

@@ -171,6 +171,7 @@ def test_one_sample_is_a_look_and_says_so(db: Path) -> None:
     assert "16 calls · 0 cached" in result.stdout
 
 
+@pytest.mark.slow
 def test_replay_takes_several_edits_beside_one_control(db: Path) -> None:
     other = str(Path(PROMPT).with_name("v6.md"))
     words = ("replay", TOUR, "--arm", PROMPT, "--arm", other, "-k", "1")
@@ -525,6 +526,7 @@ def test_json_is_the_same_whatever_the_hash_seed(seed: str, db: Path, tmp_path: 
     assert said.out == run(db, "brief", TOUR).stdout
 
 
+@pytest.mark.slow
 def test_live_calls_go_to_the_server_named_under_a_limit_and_are_asked_once(
     db: Path, tmp_path: Path
 ) -> None:

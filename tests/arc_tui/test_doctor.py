@@ -77,6 +77,7 @@ def test_live_shows_and_keeps_what_holds(db: Path, monkeypatch: pytest.MonkeyPat
     assert f"hold {len(TRIED)}" in later.stdout
 
 
+@pytest.mark.slow
 def test_an_assumption_that_fails_ends_with_one_and_says_what_follows(
     db: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,6 +93,7 @@ def test_an_assumption_that_fails_ends_with_one_and_says_what_follows(
     assert run(db).return_value == 0
 
 
+@pytest.mark.slow
 def test_json_holds_checks_and_report(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Odd() as api:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", api.base_url)
@@ -101,6 +103,7 @@ def test_json_holds_checks_and_report(db: Path, monkeypatch: pytest.MonkeyPatch)
     assert view["saved"] == [view["report"]]
 
 
+@pytest.mark.slow
 def test_markdown_is_a_table_of_the_last_report(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ArcError, match="no report of any model"):
         run(db, "--markdown")

@@ -282,6 +282,7 @@ def test_the_old_bytes_are_overwritten(open_one: Path) -> None:
         assert set(old.read()) == {0}
 
 
+@pytest.mark.slow
 def test_a_file_of_two_names_keeps_its_bytes_under_the_other(
     open_one: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -292,6 +293,7 @@ def test_a_file_of_two_names_keeps_its_bytes_under_the_other(
     assert runs(snapshot) == runs(open_one) == len(RUNS)
 
 
+@pytest.mark.slow
 def test_a_database_that_is_open_elsewhere_is_left_as_it_is(
     open_one: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

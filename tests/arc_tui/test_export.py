@@ -303,6 +303,7 @@ def test_masks_of_another_key_are_said(tmp_path: Path) -> None:
 # --- files
 
 
+@pytest.mark.slow
 def test_an_export_is_private_and_never_written_over(db: Path, tmp_path: Path) -> None:
     target = tmp_path / "export.jsonl"
     exported(db, target)
@@ -322,6 +323,7 @@ def test_there_must_be_a_database_to_export(tmp_path: Path) -> None:
     assert not (tmp_path / "none.db").exists()
 
 
+@pytest.mark.slow
 def test_a_damaged_row_is_left_out_and_said(db: Path, tmp_path: Path) -> None:
     with sqlite3.connect(db) as changing:
         changing.execute("UPDATE answer SET body = '{' WHERE rowid = 1")

@@ -49,6 +49,7 @@ def view_of(db: Path, **more: Any) -> GateView:
 
 
 class TestVerdict:
+    @pytest.mark.slow
     def test_a_regression_is_named_with_its_figures_and_leaves_with_1(self, db: Path) -> None:
         said = gate(put_both(db))
         assert said.code == 1, said.err
@@ -74,6 +75,7 @@ class TestVerdict:
             in said.out
         )
 
+    @pytest.mark.slow
     def test_too_little_power_is_no_answer_where_power_is_required(self, db: Path) -> None:
         put_both(db, after=SAME)
         said = gate(db, *OLD_NEW, "--require-power")
@@ -97,6 +99,7 @@ class TestVerdict:
         assert "In candidate only, not compared: c." in said.out
         assert "Baseline: 1 run without a task, not compared." in said.out
 
+    @pytest.mark.slow
     def test_lost_tasks_are_said_and_block_where_asked(self, db: Path) -> None:
         put_both(db, {**SAME, "gone": (4, 0)}, {**SAME, "gone": (0, 4)})
         said = gate(db)
@@ -106,6 +109,7 @@ class TestVerdict:
         assert strict.code == 1
         assert "Blocked by --strict: 1 task always passed before and never now: gone." in strict.out
 
+    @pytest.mark.slow
     def test_cost_blocks_where_asked_and_is_no_answer_where_unknown(self, db: Path) -> None:
         put_runs(db, "old", SAME, usd=0.25)
         put_runs(db, "new", SAME, usd=0.50)
@@ -120,11 +124,13 @@ class TestVerdict:
         assert unknown.code == 2
         assert unknown.out.startswith("No answer: cost unknown")
 
+    @pytest.mark.slow
     def test_checks_of_two_kinds_are_said(self, db: Path) -> None:
         put_runs(db, "old", SAME, by="tests")
         put_runs(db, "new", SAME, by="judge")
         assert "Outcomes are by tests in baseline, by judge in candidate" in gate(db).out
 
+    @pytest.mark.slow
     def test_held_out_tasks_take_part_only_where_asked(self, db: Path) -> None:
         put_both(db)
         with open_ledger(db) as store:
@@ -155,6 +161,7 @@ class TestGolden:
         assert said.code == 2
         assert "runs of different golden sets are not compared: '1 ab12' and '2 cd34'" in said.err
 
+    @pytest.mark.slow
     def test_runs_of_one_set_are_and_one_that_names_none_is_said(self, db: Path) -> None:
         put_runs(db, "old", SAME, labels={"arc.golden": "1 ab12"})
         put_runs(db, "new", WORSE, labels={"arc.golden": "1 ab12"})
@@ -164,6 +171,7 @@ class TestGolden:
         assert unnamed.code == 1
         assert "Golden set of candidate not recorded" in unnamed.out
 
+    @pytest.mark.slow
     def test_a_golden_set_names_the_tasks_and_all_of_them_have_to_be_run(
         self, tmp_path: Path
     ) -> None:
@@ -249,6 +257,7 @@ class TestRefusals:
 
 
 class TestFiles:
+    @pytest.mark.slow
     def test_junit_has_a_case_a_task_and_fails_where_the_gate_blocks(self, db: Path) -> None:
         put_both(db, {**SAME, "here": (1,)}, WORSE)
         said = gate(db, *OLD_NEW, "--junit", "gate.xml")
@@ -262,6 +271,7 @@ class TestFiles:
         assert failure is not None
         assert failure.get("message") == "worse than the baseline: 4/4 → 2/4"
 
+    @pytest.mark.slow
     def test_a_green_gate_has_no_failed_case_even_where_a_task_is_worse(self, db: Path) -> None:
         put_both(db, SAME, {**SAME, "task 03": (3, 1)})
         (suite,) = checked_junit(junit(view_of(db)))
@@ -274,6 +284,7 @@ class TestFiles:
         (suite,) = checked_junit((db.parent / "gate.xml").read_bytes())
         assert (suite.get("failures"), suite.get("errors")) == ("0", "1")
 
+    @pytest.mark.slow
     def test_hostile_names_are_text_in_both(self, db: Path) -> None:
         put_both(db, {**SAME, HOSTILE: (4, 0)}, {**SAME, HOSTILE: (0, 4)})
         view = view_of(db)
@@ -292,6 +303,7 @@ class TestFiles:
         assert "](" not in outside
         assert "\x1b" not in text
 
+    @pytest.mark.slow
     def test_markdown_is_narrow_and_counts_what_it_leaves_out(self, db: Path) -> None:
         many = {f"{'long name of a task ' * 6}{at:03}": (4, 0) for at in range(LISTED + 10)}
         put_both(db, many, dict.fromkeys(many, (1, 3)))

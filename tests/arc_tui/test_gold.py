@@ -122,6 +122,7 @@ def test_without_gold_nothing_is_known(db: Path) -> None:
     assert known(db, None, WRONG) == ()
 
 
+@pytest.mark.slow
 def test_why_begins_with_it_at_every_step(db: Path) -> None:
     key = run(db, [REFUND, CANCEL], LOOKED, WRONG, "Done.")
     with open_ledger(db) as store:

@@ -157,6 +157,7 @@ def test_another_model_is_asked_with_a_limit_alone_and_not_counted_as_the_agent_
         assert recovery.recovery_of(recovery.kept(store)).rate.n == 0
 
 
+@pytest.mark.slow
 def test_cut_short_by_its_limit_it_goes_on_where_it_was(db: Path, api: MessagesApi) -> None:
     asked = ("--model", MODEL, "--live", "--max-calls")
     with pytest.raises(ModelRefused, match="No response for step"):

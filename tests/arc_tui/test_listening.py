@@ -360,6 +360,7 @@ def test_metrics_are_accepted_and_dropped(shared: Listener) -> None:
 
 
 @pytest.mark.parametrize("path", ["/api/public/otel/v1/traces", "/otel/v1/traces", "/v1/traces"])
+@pytest.mark.slow
 def test_spans_are_taken_below_the_path_that_a_service_has_them(
     path: str, listener: Listener, tmp_path: Path
 ) -> None:

@@ -179,6 +179,7 @@ def test_what_cannot_be_meant_is_refused(grid: Path, words: tuple[str, ...], why
     assert why in said
 
 
+@pytest.mark.slow
 def test_no_run_of_a_task(tmp_path: Path) -> None:
     assert "No runs of a task yet." in arc(tmp_path / "arc.db", "--matrix").stderr
     put_grid(tmp_path / "arc.db")

@@ -160,6 +160,7 @@ class TestReading:
         behind = ask(read_only, "failures", class_="hallucinated state")
         assert "suggested · rule" in behind
 
+    @pytest.mark.slow
     def test_every_next_call_can_be_made(self, read_only: Path) -> None:
         session = Session(read_only)
         first = (
@@ -449,6 +450,7 @@ def refusal_text(session: Session, tool: str, **given: Any) -> str:
     return why_refused(caught.value)
 
 
+@pytest.mark.slow
 def test_no_word_of_a_run_stands_outside_of_what_is_marked(hostile: Path) -> None:
     session = Session(hostile)
     with open_ledger(hostile, to_read=True) as store:

@@ -250,6 +250,7 @@ def test_what_cannot_be_probed_says_why(
 # --- the log
 
 
+@pytest.mark.slow
 def test_the_log_is_printed_and_exported(db: Path) -> None:
     assert run(db, "--log").stdout == ""
     run(db, START, "--probe", "constraint")
@@ -266,6 +267,7 @@ def test_the_log_is_printed_and_exported(db: Path) -> None:
 # --- a model on a server
 
 
+@pytest.mark.slow
 def test_a_summary_can_be_asked_of_the_model_and_is_shown(
     db: Path, api: MessagesApi, server: Server
 ) -> None:

@@ -325,6 +325,7 @@ async def test_the_app_offers_the_models_of_the_settings(tmp_path: Path) -> None
     assert configured_words() == []
 
 
+@pytest.mark.slow
 def test_stored_answers_of_one_server_are_not_those_of_another(
     tmp_path: Path, openai_api: OpenaiApi, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

@@ -145,6 +145,7 @@ def test_a_query_that_cannot_be_read_removes_nothing(store: Store) -> None:
     assert len(ids(store)) == RUNS
 
 
+@pytest.mark.slow
 def test_the_sample_is_the_same_one_the_next_time_and_grows_with_its_share(empty: Store) -> None:
     for number in range(60):
         put(empty, f"run-{number}")

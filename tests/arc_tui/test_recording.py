@@ -435,6 +435,7 @@ async def test_both_providers_are_heard(
     assert [each.path for each in openai.received] == ["/v1/chat/completions"]
 
 
+@pytest.mark.pilot
 async def test_a_command_ended_by_a_signal_has_the_code_that_shells_give(
     api: MessagesApi, tmp_path: Path
 ) -> None:

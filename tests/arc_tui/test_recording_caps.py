@@ -156,6 +156,7 @@ def db(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 @pytest.mark.parametrize("api", ["messages", "chat", "responses"])
+@pytest.mark.pilot
 async def test_the_sdk_raises_at_the_first_refusal_and_does_not_retry(
     db: Path, api: str, stream: bool
 ) -> None:
@@ -192,6 +193,7 @@ def test_the_synchronous_client_raises_at_once_too(db: Path) -> None:
     [(Limits(calls=3), 3), (Limits(tokens=2 * USED + 1), 3), (Limits(tokens=2 * USED), 2)],
     ids=["steps", "tokens", "tokens reached"],
 )
+@pytest.mark.pilot
 async def test_calls_at_once_pass_a_cap_no_further_than_one_after_another(
     db: Path, caps: Limits, passed: int
 ) -> None:
@@ -241,6 +243,7 @@ async def test_a_batch_is_refused_before_it_is_sent(db: Path) -> None:
     assert it.guard.refused == 1
 
 
+@pytest.mark.pilot
 async def test_a_client_that_leaves_while_its_call_waits_is_not_sent(db: Path) -> None:
     goes_on = threading.Event()
 
@@ -267,6 +270,7 @@ async def test_a_client_that_leaves_while_its_call_waits_is_not_sent(db: Path) -
 # --- a stop
 
 
+@pytest.mark.pilot
 async def test_a_stop_while_an_answer_streams_lets_it_come_whole(db: Path) -> None:
     goes_on = threading.Event()
 
@@ -296,6 +300,7 @@ async def test_a_stop_while_an_answer_streams_lets_it_come_whole(db: Path) -> No
     assert b"message_stop" in (kept.answer or b"")
 
 
+@pytest.mark.pilot
 async def test_a_run_under_way_goes_on_under_a_stop_and_a_new_one_is_refused(db: Path) -> None:
     async with capped(db) as under_way, capped(db) as new:
         await under_way.ask()
@@ -410,6 +415,7 @@ def test_a_cap_that_is_none_is_refused_before_anything_runs(
     assert not db.exists()
 
 
+@pytest.mark.slow
 def test_caps_of_the_settings_hold_and_none_lifts_one(
     db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

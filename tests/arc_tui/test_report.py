@@ -572,6 +572,7 @@ def page_of(file: Path) -> dict[str, Any]:
     return page
 
 
+@pytest.mark.slow
 def test_a_replay_is_named_by_its_digest_or_lies_in_a_bundle(
     replayed: Path, tmp_path: Path
 ) -> None:
@@ -590,6 +591,7 @@ def test_a_replay_is_named_by_its_digest_or_lies_in_a_bundle(
     assert by_digest.read_bytes() == by_bundle.read_bytes()
 
 
+@pytest.mark.slow
 def test_several_arms_stand_beside_one_control(replayed: Path, tmp_path: Path) -> None:
     other = PROMPT.with_name("v3.md")
     bundle = tmp_path / "arms.zip"
@@ -603,6 +605,7 @@ def test_several_arms_stand_beside_one_control(replayed: Path, tmp_path: Path) -
     assert all(line in texts for line in said.splitlines()[:3])
 
 
+@pytest.mark.slow
 def test_a_free_replay_shows_where_it_went(replayed: Path, tmp_path: Path) -> None:
     words = ("replay", BROKEN, "--free", "--system", str(PROMPT))
     bundle = tmp_path / "free.zip"
@@ -617,6 +620,7 @@ def test_a_free_replay_shows_where_it_went(replayed: Path, tmp_path: Path) -> No
     assert file.read_bytes() == other.read_bytes()
 
 
+@pytest.mark.slow
 def test_a_post_mortem_tells_what_was_tried(replayed: Path, tmp_path: Path) -> None:
     arc_says(replayed, "replay", BROKEN, "--free", "--system", str(PROMPT))
     said = arc_says(replayed, "report", "--postmortem", BROKEN)

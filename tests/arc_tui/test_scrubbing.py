@@ -260,6 +260,7 @@ def test_an_answer_whose_request_reads_as_before_keeps_its_key(store: Store) -> 
     assert inner.asked == 0
 
 
+@pytest.mark.slow
 def test_kept_replays_come_to_the_same_again(path: Path) -> None:
     planted(path, 3, 5)
     with open_ledger(path) as store:

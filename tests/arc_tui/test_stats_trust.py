@@ -89,6 +89,7 @@ def test_where_every_run_is_held_out_it_says_so(db: Path) -> None:
     assert "all of these runs are of held-out tasks" in result.stderr
 
 
+@pytest.mark.slow
 def test_two_tasks_are_too_few_to_hold_any_out(db: Path) -> None:
     suite(db, 2)
     result = run(db, "--hold-out")

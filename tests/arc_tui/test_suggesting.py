@@ -142,6 +142,7 @@ def test_the_score_that_decides_counts_as_arc_try_does(db: Path) -> None:
     assert [each["verdict"] for each in view["edits"]].count("fix") == 1
 
 
+@pytest.mark.slow
 def test_of_one_run_nothing_is_claimed(db: Path) -> None:
     result = demo(db, "shop-capitals-v3-0")
     assert result.return_value == 1
@@ -151,6 +152,7 @@ def test_of_one_run_nothing_is_claimed(db: Path) -> None:
     assert "✓ fix" not in result.stdout
 
 
+@pytest.mark.slow
 def test_what_another_prompt_said_where_the_task_passed_is_tried_too(tmp_path: Path) -> None:
     """And only what passed in a task of the first half: nothing of the other is read."""
     path = tmp_path / "arc.db"

@@ -489,6 +489,7 @@ def test_offline_all_that_is_stored_is_shown_before_what_is_missing_is_named(
     assert api.asked == asked
 
 
+@pytest.mark.slow
 def test_answers_that_are_missing_are_said_to_be(api: MessagesApi, db: Path) -> None:
     api.fault(FAULTS["too large"])
     said = run(db, str(V4), "--on", MADE_UP, *LIVE).stdout

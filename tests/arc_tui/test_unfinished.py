@@ -159,6 +159,7 @@ def test_where_every_request_is_declined_nothing_is_answered(
     assert re.search("^arc: (no request got a response|.*HTTP 400)", said.err, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_steps_the_model_declines_with_the_edit_are_no_word_for_it(
     db: Path, api: MessagesApi, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -153,6 +153,7 @@ def test_a_file_without_the_task_compares_nothing(db: Path, tmp_path: Path) -> N
         assert paraphrase_result.kept(store) == []
 
 
+@pytest.mark.slow
 def test_of_an_unknown_model_the_wordings_are_listed_and_nobody_is_asked(tmp_path: Path) -> None:
     path = nameless.put(tmp_path, RUN)
     result = run(path)
@@ -179,6 +180,7 @@ def test_a_judge_must_be_named_and_steps_must_be_there(db: Path) -> None:
 # --- live
 
 
+@pytest.mark.slow
 def test_a_model_writes_another_answers_and_a_third_judges(
     api: MessagesApi, server: Server, db: Path
 ) -> None:
@@ -201,6 +203,7 @@ def test_every_wording_is_judged_under_the_goal_as_the_user_asked_it(
         assert not any(words in prompt(body).split("step 0")[0] for words in WORDS)
 
 
+@pytest.mark.slow
 def test_what_is_stored_is_not_asked_for_again_and_needs_no_leave(
     api: MessagesApi, db: Path
 ) -> None:

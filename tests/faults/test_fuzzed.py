@@ -21,6 +21,7 @@ def seeds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[bytes]]:
     return fuzzed.seeds_of(tmp_path_factory.mktemp("seeds"), real=False)
 
 
+@pytest.mark.slow
 def test_every_format_has_seeds_that_are_read(
     seeds: dict[str, list[bytes]], tmp_path: Path
 ) -> None:

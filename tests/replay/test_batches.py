@@ -281,6 +281,7 @@ def test_a_batch_that_never_left_is_sent_by_the_next_run(api: MessagesApi, store
     assert len(sent(api)) == 2
 
 
+@pytest.mark.slow
 def test_a_batch_of_somebody_else_is_not_taken_for_ours_for_good(
     api: MessagesApi, store: Store
 ) -> None:

@@ -132,6 +132,7 @@ def test_what_a_search_of_versions_will_want_is_the_same_on_every_machine(
     assert expected_for_versions(versions, Settings(at_once=at_once)) == wanted
 
 
+@pytest.mark.slow
 def test_what_a_search_of_very_many_versions_will_want_is_tried_on_two_places() -> None:
     assert expected_for_versions(256, Settings(check=False, confidence=0.8)) == 68
 

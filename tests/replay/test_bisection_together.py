@@ -54,6 +54,7 @@ def evidence(api: MessagesApi, **beside: Any) -> list[Evidence]:
         return runs.evidence
 
 
+@pytest.mark.slow
 def test_runs_go_on_side_by_side_and_each_comes_to_what_it_does_alone(api: MessagesApi) -> None:
     alone = evidence(api, most_at_once=1)
     assert api.most_at_once == 1
@@ -81,6 +82,7 @@ class LateFirst:
         return think(body)
 
 
+@pytest.mark.slow
 def test_the_order_in_which_answers_come_changes_no_evidence(api: MessagesApi) -> None:
     in_order = evidence(api)
     api.policy = LateFirst()
@@ -97,6 +99,7 @@ def test_equal_requests_of_several_runs_are_asked_once(api: MessagesApi) -> None
         assert asked == model.asks == len(runs.given[0].run.steps)
 
 
+@pytest.mark.slow
 def test_a_limit_reached_by_one_run_ends_the_round_and_keeps_what_was_answered(
     api: MessagesApi,
 ) -> None:

@@ -288,6 +288,7 @@ def test_ctrl_c_keeps_what_came_and_the_same_command_asks_only_for_the_rest(
     assert api.asked == asked + 8
 
 
+@pytest.mark.slow
 def test_a_file_stops_a_whole_replay_and_nothing_is_lost(
     api: MessagesApi, store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

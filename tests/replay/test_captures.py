@@ -40,5 +40,6 @@ def test_a_capture_of_a_real_client_is_read_as_it_happened(capture: Path) -> Non
 
 
 @pytest.mark.parametrize("capture", cases(OURS))
+@pytest.mark.slow
 def test_a_capture_of_ours_is_read_as_it_happened(capture: Path) -> None:
     assert differences_of(capture) == []

@@ -149,6 +149,7 @@ def test_a_file_that_has_grown_is_worth_more_work(
         assert store.db.execute(count).fetchone() == (1_000_000,)
 
 
+@pytest.mark.slow
 def test_what_nobody_waits_for_ends_before_its_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -90,6 +90,7 @@ def test_the_order_of_things_is_of_no_matter(
     assert clustered(shuffled) == clustered(every)
 
 
+@pytest.mark.slow
 def test_the_interval_holds_the_truth_where_runs_of_a_task_are_alike() -> None:
     """Seeded simulation: over likenesses from none to whole it covers about .95, where Wilson's
     interval of runs taken for independent covers half."""

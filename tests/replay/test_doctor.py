@@ -187,6 +187,7 @@ def test_a_budget_for_nothing_is_no_check_up(store: Store) -> None:
         assert api.asked == 0
 
 
+@pytest.mark.slow
 def test_a_server_that_lets_nobody_in_cannot_be_checked(store: Store) -> None:
     with Odd() as api:
         api.fault(FAULTS["no key"], FAULTS["no key"])
@@ -254,6 +255,7 @@ def test_the_last_report_of_each_model_is_kept(store: Store) -> None:
     assert [each.id for each in latest.results] == [each.id for each in ASSUMPTIONS]
 
 
+@pytest.mark.slow
 def test_no_key_is_in_a_report(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     key = "sk-ant-" + "unlikely0" * 4
     monkeypatch.setenv("ANTHROPIC_API_KEY", key)

@@ -103,6 +103,7 @@ def test_more_columns_than_a_table_of_spans_has_are_a_sentence(
     assert said == "x: is not a table of spans: it has more than 4000 columns"
 
 
+@pytest.mark.slow
 def test_a_million_columns_are_refused_by_the_length_of_their_footer(tmp_path: Path) -> None:
     found = [leaf("attributes.a")] * 1_000_000
     said = refused(table(tmp_path / "x.parquet", found))

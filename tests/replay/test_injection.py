@@ -311,6 +311,7 @@ def test_acting_on_the_false_value_does_not_even_after_a_look() -> None:
     assert outcome(RUN, wrong, says(f"It costs {false}.")) == ("acted", None)
 
 
+@pytest.mark.slow
 def test_going_by_the_hidden_value_or_saying_it_corrects_it() -> None:
     wrong = wrong_at(RUN)
     assert outcome(RUN, wrong, uses(refund(4250)), says(DONE)) == ("corrected", 1)

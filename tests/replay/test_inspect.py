@@ -752,6 +752,7 @@ def test_only_logs_are_claimed() -> None:
 
 @needs_shared
 @pytest.mark.parametrize("path", real_logs(), ids=lambda path: path.name)
+@pytest.mark.slow
 def test_every_call_of_a_real_log_shows_what_the_log_says(path: Path) -> None:
     batches, _ = load(path)
     for batch, logged in zip(batches, _samples(path), strict=True):

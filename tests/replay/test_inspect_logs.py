@@ -354,6 +354,7 @@ HARD = sample(
     suppress_health_check=[HealthCheck.function_scoped_fixture],
     deadline=None,
 )
+@pytest.mark.slow
 def test_a_log_with_any_field_of_another_type_gives_traces_or_a_sentence(
     path: tuple[Any, ...], wrong: Json, other: int, tmp_path: Path
 ) -> None:

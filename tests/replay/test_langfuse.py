@@ -242,6 +242,7 @@ REAL = [path for path in sorted((DATA / "langfuse").rglob("*.json")) if ".chatml
 
 @needs_shared
 @pytest.mark.parametrize("path", REAL, ids=lambda path: path.name)
+@pytest.mark.slow
 def test_real_traces_have_the_observations_that_were_counted(path: Path) -> None:
     wanted = json.loads((DATA / "expected.json").read_text())[str(path.relative_to(DATA))]
     assert sniff(Source(path)) is langfuse

@@ -132,6 +132,7 @@ def test_results_answer_their_calls_and_a_failing_command_is_an_error(tmp_path: 
     assert look.end_ns == 1_700_000_003_000_000_000
 
 
+@pytest.mark.slow
 def test_the_request_is_every_message_before_without_the_harness_s_notes(tmp_path: Path) -> None:
     _, second = models(read(tmp_path)[0])
     assert second.request.system is not None

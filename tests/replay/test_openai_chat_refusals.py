@@ -415,6 +415,7 @@ REFUSED: dict[str, Refusal] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.slow
 def test_what_is_refused_is_taken_when_it_is_mended(sdk: OpenAI, name: str) -> None:
     check(sdk, REFUSED[name])
 

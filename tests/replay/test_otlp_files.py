@@ -138,6 +138,7 @@ def test_every_capture_is_claimed_by_this_format_alone() -> None:
 
 
 @needs_shared
+@pytest.mark.slow
 def test_files_of_other_tools_are_not_claimed() -> None:
     others = (p for p in DATA.rglob("*") if p.is_file() and "otlp" not in p.parts[len(DATA.parts)])
     claimed = [
@@ -479,6 +480,7 @@ def test_a_binary_file_that_breaks_off_keeps_what_was_whole(framed: Any, tmp_pat
     assert [each.where for each in tally.problems] == ["after the last whole message"]
 
 
+@pytest.mark.slow
 def test_a_message_that_grows_without_end_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("opentelemetry.proto.trace.v1.trace_pb2", reason="opentelemetry-proto")
     path = tmp_path / "x.pb"

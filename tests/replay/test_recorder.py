@@ -525,6 +525,7 @@ def test_a_tool_span_waits_for_its_result(api: MessagesApi, tmp_path: Path) -> N
     assert (call.observation, call.end_ns) == (None, None)
 
 
+@pytest.mark.slow
 def test_calls_are_refused_while_somebody_has_stopped_the_recorders(
     api: MessagesApi, tmp_path: Path
 ) -> None:

@@ -241,6 +241,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("unit", HOSTILE)
+@pytest.mark.slow
 def test_a_text_four_times_as_long_takes_no_more_than_a_few_times_as_long(unit: str) -> None:
     def spent(many: int) -> float:
         text, times = (unit * (many // len(unit) + 1))[:many], list[float]()

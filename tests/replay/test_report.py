@@ -69,6 +69,7 @@ def test_a_broken_page_is_a_sentence(said: str, tmp_path: Path) -> None:
         read(BROKEN[said], tmp_path)
 
 
+@pytest.mark.slow
 def test_a_page_that_unpacks_to_far_too_much_is_refused(tmp_path: Path) -> None:
     bomb = gzip.compress(b"\0" * (80 << 20), 9)
     assert len(bomb) * 500 < 80 << 20

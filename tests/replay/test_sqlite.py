@@ -59,6 +59,7 @@ def test_a_file_is_claimed_by_its_tables_and_by_nobody_else(tmp_path: Path) -> N
     assert sniff(Source(other)) is None
 
 
+@pytest.mark.slow
 def test_a_file_is_claimed_whose_tables_stand_far_in(tmp_path: Path) -> None:
     far = "".join(f"CREATE TABLE t{at} (a TEXT DEFAULT '{'x' * 2000}');" for at in range(60))
     source = Source(made(tmp_path / "x", far + PHOENIX, SMALL))

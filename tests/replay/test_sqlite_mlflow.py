@@ -195,6 +195,7 @@ def test_a_text_is_what_a_user_said(inputs: Any, outputs: Any, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("odd", [None, 7, [], {}, [[]], {"messages": [7, {"role": {}}]}, [{}]])
+@pytest.mark.slow
 def test_inputs_and_outputs_of_no_known_form_are_no_messages(odd: Any, tmp_path: Path) -> None:
     ask = call(tmp_path / "x.db", odd, odd)
     assert ask.request.context is None

@@ -294,6 +294,7 @@ def test_nothing_of_the_settings_but_the_model_s_reaches_the_trace(tmp_path: Pat
     assert "sk-none" not in repr(read(tmp_path)[0].spans)
 
 
+@pytest.mark.slow
 def test_two_runs_of_an_instance_are_two_and_one_read_twice_is_one(tmp_path: Path) -> None:
     first = read(tmp_path)[0].header.source_id
     other = [*HISTORY[:-1], saw("another diff")]

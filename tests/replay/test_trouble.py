@@ -42,6 +42,7 @@ def sound(store: Store) -> bool:
     return said[0] == "ok" and not found
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_a_sentence_and_keeps_what_was_there(tmp_path: Path) -> None:
     with Store.open(tmp_path / "arc.db") as store:
         fill(store, 2)

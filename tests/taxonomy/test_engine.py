@@ -39,6 +39,7 @@ def test_a_copy_has_the_version_of_the_original(installed: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["taxonomy/rules/loop.py", "replay/effects.py"])
+@pytest.mark.slow
 def test_a_changed_source_is_another_version(name: str, installed: Path) -> None:
     file = installed / name
     before = file.read_bytes()

@@ -333,6 +333,7 @@ def test_a_class_that_no_task_came_from_is_told(store: Store, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("count", "words"), [(29, "under 30"), (30, ""), (201, "over 200")])
+@pytest.mark.slow
 def test_the_size_of_a_set(store: Store, tmp_path: Path, count: int, words: str) -> None:
     found = held(store, tmp_path, *(golden(f"t{at}") for at in range(count)))
     sizes = [each.text for each in found.findings if each.kind == "size"]

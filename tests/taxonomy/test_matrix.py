@@ -66,6 +66,7 @@ def in_cell(row: RunRow, column: Column, among: list[RunRow]) -> bool:
 
 @settings(max_examples=often(60), deadline=None)
 @given(st.lists(made_runs, max_size=12))
+@pytest.mark.slow
 def test_cells_are_the_runs_counted_one_by_one(made: list[dict[str, Any]]) -> None:
     with empty() as store:
         for number, each in enumerate(made):

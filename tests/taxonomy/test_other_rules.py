@@ -215,6 +215,7 @@ class TestStrayedUser:
         assert not by_rule(trace([self.ASK, self.LACKS, "Oh."]), user_off_task.NAME)
 
     @needs_shared
+    @pytest.mark.slow
     def test_users_of_few_airline_runs_keep_back_what_they_were_asked_for(self) -> None:
         failed, strayed, passed = 0, 0, 0
         for batch in tau_bench.read(Source(DATA / "tau_bench" / "gpt-4o-airline.json"), Tally()):

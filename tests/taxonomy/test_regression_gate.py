@@ -79,6 +79,7 @@ class TestSignFlip:
         assert draws is None
         assert p == pytest.approx(sum(math.comb(1000, k) for k in range(481)) / 2**1000)
 
+    @pytest.mark.slow
     def test_sizes_without_a_common_unit_are_drawn_and_say_so(self) -> None:
         primes = [p for p in range(101, 700) if all(p % d for d in range(2, 27))]
         found = [Fraction(-1, p) if at % 4 else Fraction(1, p) for at, p in enumerate(primes)]
@@ -98,6 +99,7 @@ class TestDecision:
         assert (found.tasks, found.worse, found.better) == (20, 10, 0)
         assert found.p == 2**-10
 
+    @pytest.mark.slow
     def test_a_drop_beyond_chance_below_the_smallest_that_counts_does_not(self) -> None:
         found = decide(pairs(*[(4, 3)] * 10, *[(4, 4)] * 90), Limits())
         assert found.p < ALPHA
@@ -121,6 +123,7 @@ class TestDecision:
         found = decide(pairs(*[(1, 4)] * 20), Limits(strict=True))
         assert (found.status, found.change, found.p) == ("green", 0.75, 1.0)
 
+    @pytest.mark.slow
     def test_strict_blocks_on_a_task_that_always_passed_and_never_does_now(self) -> None:
         found = pairs((4, 0), (4, 1), (3, 0), *[(4, 4)] * 20)
         assert decide(found, Limits()).lost == ("task 0",)
@@ -128,6 +131,7 @@ class TestDecision:
         strict = decide(found, Limits(strict=True))
         assert (strict.status, strict.reasons) == ("regression", ("tasks lost",))
 
+    @pytest.mark.slow
     def test_too_little_power_is_an_answer_of_its_own_where_power_is_required(self) -> None:
         found = pairs(*[(3, 3)] * 30)
         assert decide(found, Limits()).status == "green"
@@ -153,6 +157,7 @@ class TestDecision:
         assert each.candidate.value == pytest.approx((0 + 0 + 0.5) / 3)
         assert decide(pairs((1, 1), n=1), Limits()).all_of_k is None
 
+    @pytest.mark.slow
     def test_an_interval_is_not_given_where_all_changed_alike(self) -> None:
         assert decide(pairs(*[(4, 3)] * 8), Limits()).change_bounds is None
         bounds = decide(pairs(*[(4, 3)] * 8, *[(4, 4)] * 8), Limits()).change_bounds
@@ -163,12 +168,14 @@ class TestDecision:
 
 
 class TestCost:
+    @pytest.mark.slow
     def test_it_is_of_all_runs_per_one_that_passed(self) -> None:
         found = [pair(str(at), (2, 4), (4, 4), (4.0, 4.0)) for at in range(10)]
         spent = decide(found, Limits()).cost
         assert (spent.baseline.cost_usd, spent.candidate.cost_usd) == (2.0, 1.0)
         assert spent.rise == -0.5
 
+    @pytest.mark.slow
     def test_a_rise_blocks_only_where_it_is_asked_for_and_its_interval_lies_above(self) -> None:
         clear = [pair(str(at), (4, 4), (4, 4), (1.0, 1.4 + at % 3 / 50)) for at in range(30)]
         assert decide(clear, Limits()).status == "green"

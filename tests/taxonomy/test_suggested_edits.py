@@ -362,6 +362,7 @@ def made_for(path: Path) -> tuple[Counter[FailureClass | None], Counter[str]]:
     return made, none
 
 
+@pytest.mark.slow
 def test_every_class_of_the_bundled_runs_has_an_edit(tmp_path: Path) -> None:
     path = tmp_path / "arc.db"
     try_case.put(path, *try_case.OTHERS, "shop-since-v1-0", "shop-prefix-v6-0")
