@@ -51,7 +51,8 @@ from arc_tui.views.runs import run_rows
 from replay.bisection.change_point import HALF
 from replay.errors import ArcError
 from replay.store.handle import Store
-from taxonomy.gate import Paired, Trials, task_pair
+from taxonomy.gate import Paired, task_pair
+from taxonomy.metrics.reliability import Trials
 
 
 @click.command(

@@ -25,7 +25,7 @@ from replay.store.rows import TraceRow
 from taxonomy.golden.sets import stamp_of
 from taxonomy.metrics import cost
 from taxonomy.metrics.cost import Money
-from taxonomy.metrics.reliability import mean_rate, pass_hat
+from taxonomy.metrics.reliability import Trials, mean_rate, pass_hat
 from taxonomy.stats.runs import money_of
 
 MIN_DROP = 0.03
@@ -47,23 +47,6 @@ Reason: TypeAlias = Literal["drop", "tasks lost", "cost"]
 Status: TypeAlias = Literal["regression", "green", "too little power", "cost unknown", "incomplete"]
 
 
-class Trials(Struct, frozen=True, kw_only=True):
-    """The runs of a task in one group: `passed` of `n` with an outcome, and those without one.
-
-    `money` is what the runs with an outcome cost.
-    """
-
-    n: int
-    passed: int
-    unknown: int = 0
-    traces: tuple[str, ...] = ()
-    money: Money = cost.NOTHING_KNOWN
-
-    @property
-    def share(self) -> Fraction:
-        return Fraction(self.passed, self.n)
-
-
 class TaskPair(Struct, frozen=True, kw_only=True):
     """A task with outcomes in both groups. `change` is d, under 0 where the candidate is worse."""
 
@@ -74,7 +57,7 @@ class TaskPair(Struct, frozen=True, kw_only=True):
 
     @property
     def exact(self) -> Fraction:
-        return self.candidate.share - self.baseline.share
+        return _share(self.candidate) - _share(self.baseline)
 
     @property
     def is_lost(self) -> bool:
@@ -84,8 +67,12 @@ class TaskPair(Struct, frozen=True, kw_only=True):
 
 def task_pair(task: str, baseline: Trials, candidate: Trials) -> TaskPair:
     """Both groups of a task; each must have an outcome."""
-    change = candidate.share - baseline.share
+    change = _share(candidate) - _share(baseline)
     return TaskPair(task=task, baseline=baseline, candidate=candidate, change=float(change))
+
+
+def _share(trials: Trials) -> Fraction:
+    return Fraction(trials.passed, trials.n)
 
 
 # --- from runs to trials
@@ -126,7 +113,7 @@ def _trials(rows: Sequence[TraceRow]) -> Trials:
         passed=sum(row.outcome == "passed" for row in decided),
         unknown=len(rows) - len(decided),
         traces=tuple(row.trace for row in rows),
-        money=cost.total(map(money_of, decided)),
+        cost=cost.total(map(money_of, decided)),
     )
 
 
@@ -389,12 +376,12 @@ def _resample(pairs: Sequence[TaskPair]) -> _Resampled:
     """The intervals, tasks drawn anew with replacement, by a fixed seed."""
     sides = [[pair.baseline for pair in pairs], [pair.candidate for pair in pairs]]
     per = [
-        cost.per(cost.total(each.money for each in side), sum(each.passed for each in side))
+        cost.per(cost.total(each.cost for each in side), sum(each.passed for each in side))
         for side in sides
     ]
-    whole = all(each.money.cost_complete for side in sides for each in side)
+    whole = all(each.cost.cost_complete for side in sides for each in side)
     changes = [pair.change for pair in pairs]
-    spent = [[each.money.cost_usd or 0.0 for each in side] for side in sides]
+    spent = [[each.cost.cost_usd or 0.0 for each in side] for side in sides]
     passed = [[each.passed for each in side] for side in sides]
     if len(pairs) < 2:
         return _Resampled(None, _cost_change(per, None))
@@ -511,8 +498,8 @@ def decide(pairs: Sequence[TaskPair], limits: Limits, *, whole: bool = False) ->
         tasks=len(pairs),
         worse=sum(change < 0 for change in changes),
         better=sum(change > 0 for change in changes),
-        baseline=mean_rate([float(pair.baseline.share) for pair in pairs]),
-        candidate=mean_rate([float(pair.candidate.share) for pair in pairs]),
+        baseline=mean_rate([pair.baseline.passed / pair.baseline.n for pair in pairs]),
+        candidate=mean_rate([pair.candidate.passed / pair.candidate.n for pair in pairs]),
         all_of_k=_all_of_k(pairs),
         change=float(sum(changes, Fraction(0)) / len(changes)),
         change_bounds=resampled.change,

@@ -142,8 +142,8 @@ def test_no_broad_except_but_the_last_resort_and_the_boundary_of_a_file() -> Non
         ("arc_tui/importing.py", "Exception"),
         ("arc_tui/mcp/server.py", "Exception"),
         ("replay/store/handle.py", "BaseException"),
-        ("taxonomy/suggestions/aside.py", "Exception"),
-        ("taxonomy/suggestions/aside.py", "BaseException"),
+        ("taxonomy/suggestions/library_thread.py", "Exception"),
+        ("taxonomy/suggestions/library_thread.py", "BaseException"),
     ]
 
 

@@ -12,6 +12,7 @@ from msgspec import Struct, structs
 
 from arc_tui.ui import format
 from arc_tui.ui.tables import share, short, signed
+from arc_tui.views.matrix import trials_text
 from arc_tui.views.runs import held_out_text, run_rows
 from replay.errors import ArcError
 from replay.locked.verdict import p_value
@@ -28,7 +29,6 @@ from taxonomy.gate import (
     Paired,
     Reason,
     TaskPair,
-    Trials,
     decide,
     fewest_tasks,
     pair_tasks,
@@ -527,8 +527,3 @@ def cells(pair: TaskPair) -> tuple[str, str, str, str]:
         trials_text(pair.candidate),
         f"{signed(pair.change)}{' lost' if pair.is_lost else ''}",
     )
-
-
-def trials_text(trials: Trials) -> str:
-    """`3/4`, with the runs of unknown outcome: `3/4 +1?`."""
-    return f"{trials.passed}/{trials.n}{f' +{trials.unknown}?' if trials.unknown else ''}"

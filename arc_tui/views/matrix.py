@@ -13,10 +13,11 @@ from arc_tui.ui.tables import csv_text, share, short
 from arc_tui.views.runs import chosen
 from replay.store.handle import Store
 from taxonomy.held_out import HeldOutNote
+from taxonomy.metrics.reliability import Trials
 from taxonomy.query.filter import without_tasks
 from taxonomy.query.listing import held_out_note
 from taxonomy.stats.matrix import EMPTY as NO_MATRIX
-from taxonomy.stats.matrix import Column, Matrix, Order, Row, Trials, matrix
+from taxonomy.stats.matrix import Column, Matrix, Order, Row, matrix
 
 SORTED: dict[Order, str] = {
     "changed": "most changed first",
@@ -75,11 +76,11 @@ def headings(found: Matrix) -> list[str]:
     return [f"{variant_name(column)} · {model_name(column)}" for column in found.columns]
 
 
-def cell_text(cell: Trials | None) -> str:
+def trials_text(cell: Trials | None) -> str:
     """Passed of the runs of known outcome, then how many are unknown: `3/4`, `3/4 1?`."""
     if cell is None:
         return ""
-    known = f"{cell.passed}/{cell.decided}" if cell.decided else ""
+    known = f"{cell.passed}/{cell.n}" if cell.n else ""
     unknown = f"{cell.unknown}?" if cell.unknown else ""
     return " ".join(filter(None, (known, unknown)))
 
@@ -160,6 +161,6 @@ def _csv_rows(found: Matrix) -> Iterator[tuple[object, ...]]:
     for row in found.rows:
         for column, cell in zip(found.columns, row.cells, strict=True):
             if cell is not None:
-                counts = (cell.passed, cell.failed, cell.unknown)
+                counts = (cell.passed, cell.n - cell.passed, cell.unknown)
                 cost = (cell.cost.cost_usd, cell.cost.cost_complete)
                 yield (row.task, column.variant, column.models, *counts, *cost)

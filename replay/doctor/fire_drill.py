@@ -49,8 +49,8 @@ client = anthropic.Anthropic()
 asked = {"model": "fire-drill", "max_tokens": 100,
          "messages": [{"role": "user", "content": "fire drill"}]}
 
-def tell(event, **said):
-    print(json.dumps({"event": event, "at_ns": time.time_ns(), **said}), flush=True)
+def report(event, **values):
+    print(json.dumps({"event": event, "at_ns": time.time_ns(), **values}), flush=True)
 
 def stream():
     words = ""
@@ -58,10 +58,10 @@ def stream():
         with client.messages.stream(**asked) as coming:
             for word in coming.text_stream:
                 words += word
-                tell("streaming")
+                report("streaming")
     except anthropic.APIError as error:
-        tell("broke", error=type(error).__name__)
-    tell("streamed", words=words)
+        report("broke", error=type(error).__name__)
+    report("streamed", words=words)
 
 streaming = threading.Thread(target=stream)
 streaming.start()
@@ -70,10 +70,10 @@ while True:
     try:
         client.messages.create(**asked)
     except anthropic.APIStatusError as error:
-        tell("refused", began_ns=began_ns, error=type(error).__name__, status=error.status_code,
+        report("refused", began_ns=began_ns, error=type(error).__name__, status=error.status_code,
              message=str(error))
         break
-    tell("called")
+    report("called")
     time.sleep(0.02)
 streaming.join()
 """

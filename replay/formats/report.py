@@ -33,14 +33,14 @@ VERSION = "arc-report/1"
 GENERATOR = f'<meta name="generator" content="{VERSION}">'
 """Stands in the head of every such page."""
 
-_HELD = b'<script type="application/json" id="arc-runs">'
+_EMBEDDED = b'<script type="application/json" id="arc-runs">'
 _RUNS = b'<script type="application/vnd.arc.trace" id="arc-trace">'
 _END = b"</script>"
 _LINE = 4096
 """Characters of base64 in a line; a multiple of four."""
 
 
-class Held(Struct, frozen=True, kw_only=True):
+class EmbeddedRun(Struct, frozen=True, kw_only=True):
     """A run in the page: its id, the digest of its content where it was `recorded` and as it is in
     the page, and the spans in which that differs, because something in them was masked."""
 
@@ -50,12 +50,12 @@ class Held(Struct, frozen=True, kw_only=True):
     masked: tuple[str, ...] = ()
 
 
-def embed(held: Sequence[Held], lines: bytes) -> bytes:
+def embed(held: Sequence[EmbeddedRun], lines: bytes) -> bytes:
     """The elements that hold runs, of which `lines` are those of `arc/1`."""
     packed = base64.b64encode(gzip.compress(lines, mtime=0))
     rows = (packed[at : at + _LINE] for at in range(0, len(packed), _LINE))
     said = msgspec.json.encode(held).replace(b"<", b"\\u003c")
-    return b"\n".join([_HELD + said + _END, _RUNS, *rows, _END])
+    return b"\n".join([_EMBEDDED + said + _END, _RUNS, *rows, _END])
 
 
 def sniff(head: Head) -> bool:
@@ -64,7 +64,7 @@ def sniff(head: Head) -> bool:
 
 def read(source: Source, tally: Tally) -> Iterator[Batch]:
     """The runs of a page, as they were recorded but for what was masked in it."""
-    held: list[Held] = []
+    held: list[EmbeddedRun] = []
     packed: list[bytes] = []
     inside = found = False
     for number, line in source.lines():
@@ -77,8 +77,8 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
             if found:
                 raise BadTrace(source.display, f"line {number}", "begins a second list of runs")
             inside = found = True
-        elif line.startswith(_HELD) and line.endswith(_END):
-            held = _read_held(line[len(_HELD) : -len(_END)], source, number)
+        elif line.startswith(_EMBEDDED) and line.endswith(_END):
+            held = _read_embedded(line[len(_EMBEDDED) : -len(_END)], source, number)
     if not found:
         raise BadTrace(source.display, "", "is a page of `arc report` that holds no run")
     if inside:
@@ -90,9 +90,9 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
     yield from arc.read(BytesSource(_unpack(b"".join(packed), source), source.display), tally)
 
 
-def _read_held(data: bytes, source: Source, number: int) -> list[Held]:
+def _read_embedded(data: bytes, source: Source, number: int) -> list[EmbeddedRun]:
     try:
-        return msgspec.json.decode(data, type=list[Held])
+        return msgspec.json.decode(data, type=list[EmbeddedRun])
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadTrace(source.display, f"line {number}", f"is not {VERSION}: {error}") from error
 

@@ -21,6 +21,28 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from replay.statistics import Rate, rate
+from taxonomy.metrics.cost import NOTHING_KNOWN, Money
+
+
+class Trials(Struct, frozen=True, kw_only=True):
+    """The runs of one task in one group: `passed` of the `n` with an outcome, and those without
+    one, which are in no rate. `cost` is that of the n; `traces` are all of them, None where only
+    counts are known."""
+
+    n: int
+    passed: int
+    unknown: int = 0
+    cost: Money = NOTHING_KNOWN
+    traces: tuple[str, ...] | None = None
+
+    @property
+    def runs(self) -> int:
+        return self.n + self.unknown
+
+    @property
+    def share(self) -> float | None:
+        """The share that passed, None where no outcome is known."""
+        return self.passed / self.n if self.n else None
 
 
 def pass_at(n: int, c: int, k: int) -> float | None:

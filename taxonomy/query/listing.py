@@ -15,6 +15,8 @@ from replay.store.rows import TraceRow, columns
 from replay.trace import Level, Message
 from taxonomy.classes import Shape
 from taxonomy.held_out import HeldOutNote, hidden
+from taxonomy.metrics.cost import Money
+from taxonomy.metrics.reliability import Trials
 from taxonomy.query.failures import count_runs
 from taxonomy.query.filter import ALL, Filter, among
 
@@ -220,24 +222,20 @@ def tools_called(store: Store, trace: str) -> tuple[str, ...]:
 # --- the trials of each task
 
 
-class TrialCounts(Struct, frozen=True, kw_only=True):
-    """The runs of one task with one variant and the same models, by outcome. `cost_usd` is that of
-    the runs of known outcome; `golden` are the golden sets that they name, "" for none."""
+class TaskTrials(Struct, frozen=True, kw_only=True):
+    """The trials of one task with one variant and the same models. `golden` are the golden sets
+    that the runs name, "" for none."""
 
     task: str | None
     variant: str | None
     models: str | None
-    passed: int
-    failed: int
-    unknown: int
-    cost_usd: float | None
-    cost_complete: bool
+    trials: Trials
     golden: tuple[str, ...]
 
 
 _TRIALS = """
 SELECT task, nullif(variant, '') AS variant, nullif(models, '') AS models,
-  count(*) FILTER (WHERE outcome = 'passed'), count(*) FILTER (WHERE outcome = 'failed'),
+  count(*) FILTER (WHERE outcome <> 'unknown'), count(*) FILTER (WHERE outcome = 'passed'),
   count(*) FILTER (WHERE outcome = 'unknown'),
   sum(usd) FILTER (WHERE outcome <> 'unknown'),
   coalesce(min(whole) FILTER (WHERE outcome <> 'unknown'), 0),
@@ -254,20 +252,17 @@ GROUP BY 1, 2, 3
 """A run costs what its steps cost, else what its source says, as for `arc stats`."""
 
 
-def trial_counts(store: Store, chosen: Filter = ALL) -> Iterator[TrialCounts]:
+def task_trials(store: Store, chosen: Filter = ALL) -> Iterator[TaskTrials]:
     """The trials of each task, counted by the database in one pass."""
     known = "trace_summary" if chosen.recorded else "runs"
     found = store.db.execute(_TRIALS.format(known, chosen.sql), list(chosen.values))
-    for task, variant, models, passed, failed, unknown, usd, whole, golden in found:
-        yield TrialCounts(
+    for task, variant, models, n, passed, unknown, usd, whole, golden in found:
+        cost = Money(cost_usd=usd, cost_complete=bool(whole) and usd is not None)
+        yield TaskTrials(
             task=task,
             variant=variant,
             models=models,
-            passed=passed,
-            failed=failed,
-            unknown=unknown,
-            cost_usd=usd,
-            cost_complete=bool(whole) and usd is not None,
+            trials=Trials(n=n, passed=passed, unknown=unknown, cost=cost),
             golden=msgspec.json.decode(golden, type=tuple[str, ...]),
         )
 

@@ -19,9 +19,10 @@ from replay.statistics import Rate
 from replay.store.handle import Store
 from taxonomy.metrics import cost, reliability
 from taxonomy.metrics.cost import Money
+from taxonomy.metrics.reliability import Trials
 from taxonomy.query.filter import ALL, Filter
 from taxonomy.query.language import quote
-from taxonomy.query.listing import natural, trial_counts
+from taxonomy.query.listing import natural, task_trials
 
 Order: TypeAlias = Literal["changed", "task", "passed"]
 _Name: TypeAlias = tuple[str | None, str | None]
@@ -29,28 +30,6 @@ _Models: TypeAlias = tuple[str | None, frozenset[str]]
 
 ORDERS: tuple[Order, ...] = get_args(Order)
 """By how far columns differ, the most first; by name; by the share passed, the least first."""
-
-
-class Trials(Struct, frozen=True, kw_only=True):
-    """The runs of one task in one column. `cost` is that of the runs of known outcome."""
-
-    passed: int
-    failed: int
-    unknown: int
-    cost: Money
-
-    @property
-    def decided(self) -> int:
-        return self.passed + self.failed
-
-    @property
-    def runs(self) -> int:
-        return self.decided + self.unknown
-
-    @property
-    def share(self) -> float | None:
-        """The share that passed, None where no outcome is known."""
-        return self.passed / self.decided if self.decided else None
 
 
 class Column(Struct, frozen=True, kw_only=True):
@@ -84,12 +63,12 @@ class Row(Struct, frozen=True, kw_only=True):
     def share(self) -> float | None:
         """The share of all its runs of known outcome that passed."""
         known = [cell for cell in self.cells if cell is not None]
-        decided = sum(cell.decided for cell in known)
+        decided = sum(cell.n for cell in known)
         return sum(cell.passed for cell in known) / decided if decided else None
 
     @property
     def decided(self) -> int:
-        return sum(cell.decided for cell in self.cells if cell is not None)
+        return sum(cell.n for cell in self.cells if cell is not None)
 
 
 class Matrix(Struct, frozen=True, kw_only=True):
@@ -136,7 +115,7 @@ def matrix(store: Store, chosen: Filter = ALL, *, k: int | None = None) -> Matri
 
     `k` is the largest that at least half of the cells have trials for, unless given.
     """
-    found = tuple(trial_counts(store, chosen))
+    found = tuple(task_trials(store, chosen))
     bases = _bases((each.variant, split_models(each.models)) for each in found)
     cells: dict[tuple[str, _Name], Trials] = {}
     also: dict[_Name, set[str]] = {}
@@ -144,17 +123,15 @@ def matrix(store: Store, chosen: Filter = ALL, *, k: int | None = None) -> Matri
     golden: set[str] = set()
     for each in found:
         if each.task is None:
-            taskless += each.passed + each.failed + each.unknown
+            taskless += each.trials.runs
             continue
         golden.update(each.golden)
         answered = split_models(each.models)
         base = bases[each.variant, answered]
         name: _Name = each.variant, ",".join(sorted(base)) or None
         also.setdefault(name, set()).update(answered - base)
-        money = Money(cost_usd=each.cost_usd, cost_complete=each.cost_complete)
-        cell = Trials(passed=each.passed, failed=each.failed, unknown=each.unknown, cost=money)
         place = each.task, name
-        cells[place] = _sum([cells[place], cell]) if place in cells else cell
+        cells[place] = _sum([cells[place], each.trials]) if place in cells else each.trials
     names = sorted(also, key=_in_order)
     asked = largest_k(cells.values()) if k is None else k
     rows = [
@@ -175,7 +152,7 @@ def matrix(store: Store, chosen: Filter = ALL, *, k: int | None = None) -> Matri
 
 def largest_k(cells: Iterable[Trials]) -> int:
     """The largest k for which at least half of the cells of known outcome have k trials."""
-    counts = sorted((cell.decided for cell in cells if cell.decided), reverse=True)
+    counts = sorted((cell.n for cell in cells if cell.n), reverse=True)
     return counts[(len(counts) - 1) // 2] if counts else 1
 
 
@@ -202,9 +179,9 @@ def _row(task: str, cells: Sequence[Trials | None]) -> Row:
 
 def _column(name: _Name, also: Iterable[str], cells: Sequence[Trials | None], k: int) -> Column:
     known = [cell for cell in cells if cell is not None]
-    counts = [(cell.decided, cell.passed) for cell in known if cell.decided]
+    counts = [(cell.n, cell.passed) for cell in known if cell.n]
     over = reliability.over_tasks(counts, k)
-    decided = _sum([cell for cell in known if cell.decided])
+    decided = _sum([cell for cell in known if cell.n])
     return Column(
         variant=name[0],
         models=name[1],
@@ -220,10 +197,10 @@ def _column(name: _Name, also: Iterable[str], cells: Sequence[Trials | None], k:
 
 def _sum(cells: Sequence[Trials]) -> Trials:
     return Trials(
+        n=sum(cell.n for cell in cells),
         passed=sum(cell.passed for cell in cells),
-        failed=sum(cell.failed for cell in cells),
         unknown=sum(cell.unknown for cell in cells),
-        cost=cost.total(cell.cost for cell in cells if cell.decided),
+        cost=cost.total(cell.cost for cell in cells if cell.n),
     )
 
 

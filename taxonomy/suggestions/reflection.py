@@ -33,8 +33,8 @@ from taxonomy.classes import FailureClass
 from taxonomy.edit_test import Break
 from taxonomy.evidence.results import cut
 from taxonomy.judge.exhibit import Piece, fenced
-from taxonomy.suggestions.aside import Aside, Closed
 from taxonomy.suggestions.edits import MOST_HUNKS, Prompt, Suggestion, count_hunks, prompt_of
+from taxonomy.suggestions.library_thread import Closed, LibraryThread
 
 T = TypeVar("T")
 
@@ -110,7 +110,7 @@ def propose(
     if texts is None:
         return NOTHING
     adapter = _Adapter(texts, reflect, samples, range)
-    result = yield from adapter.aside.run(lambda: _optimize(adapter, texts, proposals))
+    result = yield from adapter.library.run(lambda: _optimize(adapter, texts, proposals))
     if adapter.trouble is not None:
         raise adapter.trouble
     return Proposals(
@@ -246,7 +246,7 @@ class _Adapter:
         self.rejected: list[str] = []
         self.ended: str | None = None
         self.trouble: ArcError | Closed | None = None
-        self.aside: Aside[Reflected] = Aside()
+        self.library: LibraryThread[Reflected] = LibraryThread()
 
     @property
     def is_over(self) -> bool:
@@ -288,7 +288,7 @@ class _Adapter:
     def _ask(self, work: Callable[[], Generator[Reflected, None, T]]) -> T:
         """What comes of it in the thread that stores and models are of."""
         try:
-            return self.aside.ask(work)
+            return self.library.ask(work)
         except (ArcError, Closed) as error:  # gepa goes on after what its model raises
             self.trouble = error
             raise

@@ -74,7 +74,7 @@ async def test_both_groups_are_chosen_and_the_runs_of_a_task_are_opened(db: Path
         assert isinstance(pilot.app.screen, RunsScreen)
         shown = pilot.app.screen.listed.traces
         worst = screen.view.rows[0]
-        assert {*shown} == {*worst.baseline.traces, *worst.candidate.traces}
+        assert {*shown} == {*(worst.baseline.traces or ()), *(worst.candidate.traces or ())}
 
 
 @pytest.mark.pilot

@@ -264,7 +264,7 @@ async def test_tasks_are_sorted_and_the_cursor_goes_to_the_first(grid: Path) -> 
     async with shown(grid, "ctrl+x", "G", "S") as pilot:
         matrix = pilot.app.screen
         assert isinstance(matrix, MatrixScreen)
-        assert [row.task for row in matrix.table.matrix.rows][0] == "new"  # noqa: RUF015
+        assert matrix.table.matrix.rows[0].task == "new"
         assert (matrix.table.cursor, "by task" in text(pilot.app)) == (0, True)
 
 

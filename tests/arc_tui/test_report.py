@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from arc_tui import importing
 from arc_tui.commands import cli
 from arc_tui.features.report.html import render
-from arc_tui.features.report.run import build_run_page, hold
+from arc_tui.features.report.run import build_run_page, pack_run
 from arc_tui.features.report.view import List, Page, Row, Table, Text
 from arc_tui.features.trace.pages import why_page
 from arc_tui.places import fixtures
@@ -472,7 +472,7 @@ def test_real_runs_come_back_with_their_digests_and_are_small(others: Imported) 
     with open_ledger(others.path) as store:
         rows = trace_rows(store)
         for row in rows:
-            held, _ = hold(store, row.trace)
+            held, _ = pack_run(store, row.trace)
             assert (held.digest, held.masked) == (held.recorded, ()), row
             if 30 <= row.steps <= 50:
                 page = build_run_page(store, row.trace, why_page)

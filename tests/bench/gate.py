@@ -20,7 +20,8 @@ from msgspec import Struct
 
 from arc_tui.ui import format
 from replay.statistics import rate
-from taxonomy.gate import ALPHA, MIN_DROP, TaskPair, Trials, is_drop, smallest_drop, task_pair
+from taxonomy.gate import ALPHA, MIN_DROP, TaskPair, is_drop, smallest_drop, task_pair
+from taxonomy.metrics.reliability import Trials
 from tests.bench.measure import Row
 
 FILE = Path(__file__).with_name("gate.json")

@@ -12,7 +12,7 @@ import pytest
 
 from replay.errors import BadTrace
 from replay.formats import arc, load, report
-from replay.formats.report import GENERATOR, Held, embed
+from replay.formats.report import GENERATOR, EmbeddedRun, embed
 from replay.formats.source import BytesSource, Source, Tally
 from replay.trace import Batch
 from tests.replay.test_store import batch, spans
@@ -22,7 +22,7 @@ HEAD = f"<!doctype html>\n<html>\n<head>\n{GENERATOR}\n</head>\n".encode()
 FOOT = b"\n<script>run()</script>\n</html>\n"
 
 
-def page(lines: bytes = LINES, *held: Held) -> bytes:
+def page(lines: bytes = LINES, *held: EmbeddedRun) -> bytes:
     return HEAD + embed(held, lines) + FOOT
 
 
@@ -39,7 +39,9 @@ def test_the_runs_of_a_page_come_back(tmp_path: Path) -> None:
 
 
 def test_what_was_masked_is_named(tmp_path: Path) -> None:
-    held = Held(trace="f" * 16, recorded="sha256:1", digest="sha256:2", masked=("m1", "</script>"))
+    held = EmbeddedRun(
+        trace="f" * 16, recorded="sha256:1", digest="sha256:2", masked=("m1", "</script>")
+    )
     _, tally = read(page(LINES, held), tmp_path)
     (problem,) = tally.problems
     assert problem.where == "trace ffffffff"

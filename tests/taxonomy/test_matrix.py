@@ -15,9 +15,10 @@ from replay.store.handle import Store
 from replay.store.write import Writer
 from replay.trace import Batch, Header, ModelCall, Outcome
 from taxonomy.metrics.cost import Money
+from taxonomy.metrics.reliability import Trials
 from taxonomy.query.filter import of_traces
 from taxonomy.query.listing import RunRow, run_rows
-from taxonomy.stats.matrix import Column, Matrix, Trials, largest_k, matrix, sort_rows, split_models
+from taxonomy.stats.matrix import Column, Matrix, largest_k, matrix, sort_rows, split_models
 from tests.build import step, trace
 from tests.shared import Imported, needs_shared, runs_below
 from tests.taxonomy.pareto_case import empty
@@ -86,7 +87,7 @@ def test_cells_are_the_runs_counted_one_by_one(made: list[dict[str, Any]]) -> No
                 assert (cell is None) == (not mine)
                 if cell is not None:
                     outcomes = [each.outcome for each in mine]
-                    counted = cell.passed, cell.failed, cell.unknown
+                    counted = cell.passed, cell.n - cell.passed, cell.unknown
                     assert counted == tuple(
                         outcomes.count(word) for word in ("passed", "failed", "unknown")
                     )
@@ -169,7 +170,7 @@ def test_two_models_that_also_ran_alone_are_a_column_of_their_own() -> None:
 )
 def test_k_is_the_largest_that_half_of_the_cells_have(counts: list[int], k: int) -> None:
     money = Money(cost_usd=None, cost_complete=False)
-    cells = [Trials(passed=0, failed=n, unknown=0, cost=money) for n in counts]
+    cells = [Trials(n=n, passed=0, cost=money) for n in counts]
     assert largest_k(cells) == k
 
 

@@ -204,7 +204,7 @@ def test_closed_early_it_asks_no_more_and_leaves_no_thread(after: int) -> None:
         asked = agent.asked
         work.close()
         assert agent.asked == asked
-    assert [each for each in threading.enumerate() if each.name == "aside"] == []
+    assert [each for each in threading.enumerate() if each.name == "library"] == []
 
 
 def breaks(store: Store, agent: Any = None) -> list[Broken]:

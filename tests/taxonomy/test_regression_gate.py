@@ -17,7 +17,6 @@ from taxonomy.gate import (
     MIN_DROP,
     Limits,
     TaskPair,
-    Trials,
     decide,
     fewest_tasks,
     is_drop,
@@ -26,6 +25,7 @@ from taxonomy.gate import (
     task_pair,
 )
 from taxonomy.metrics.cost import Money
+from taxonomy.metrics.reliability import Trials
 from tests.bench.__main__ import main
 from tests.bench.gate import Setting, printed, shipped, simulate, tables
 
@@ -40,7 +40,7 @@ def pair(
 
 def _trials(counts: tuple[int, int], usd: float | None) -> Trials:
     passed, n = counts
-    return Trials(n=n, passed=passed, money=Money(cost_usd=usd, cost_complete=usd is not None))
+    return Trials(n=n, passed=passed, cost=Money(cost_usd=usd, cost_complete=usd is not None))
 
 
 def pairs(*changes: tuple[int, int], n: int = 4) -> list[TaskPair]:

@@ -311,7 +311,7 @@ class GateScreen(ArcScreen):
 
     def on_gate_tasks_chosen(self, event: GateTasks.Chosen) -> None:
         pair = event.pair
-        traces = (*pair.baseline.traces, *pair.candidate.traces)
+        traces = (*(pair.baseline.traces or ()), *(pair.candidate.traces or ()))
         self.post_message(OpenRuns(format.one_line(pair.task), traces))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

@@ -22,9 +22,9 @@ from arc_tui.views.gate import (
     reasons,
     sentence,
     sides,
-    trials_text,
     verdict_of,
 )
+from arc_tui.views.matrix import trials_text
 from taxonomy.gate import TaskPair
 
 # --- JUnit

@@ -19,7 +19,7 @@ from arc_tui.ui import format
 from replay import files
 from replay.errors import ArcError
 from replay.formats import report
-from replay.formats.report import Held
+from replay.formats.report import EmbeddedRun
 from replay.formats.source import Source
 from replay.redact.redactor import Redactor
 
@@ -40,7 +40,7 @@ class Reported(Struct, frozen=True, kw_only=True):
     path: str
     bytes: int
     kind: str
-    runs: tuple[Held, ...]
+    runs: tuple[EmbeddedRun, ...]
 
 
 def put_page(page: Page, redactor: Redactor, output: Path | None, *, as_json: bool) -> None:

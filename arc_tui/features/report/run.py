@@ -34,7 +34,7 @@ from arc_tui.views.step_pages import request_page, response_page, results_page
 from arc_tui.views.trace import Lane, TraceView, build_trace
 from arc_tui.views.tree import TreeRow, visible
 from replay.formats import arc
-from replay.formats.report import Held
+from replay.formats.report import EmbeddedRun
 from replay.formats.source import BytesSource, Tally
 from replay.redact.redactor import Redactor
 from replay.redact.text import restored
@@ -79,7 +79,7 @@ def build_run_page(store: Store, name: str, why: Why) -> Page:
 
 def build_run(store: Store, view: TraceView, why: Why, *, key: str) -> RunPart:
     """A run as a part of a page, whatever its list is."""
-    held, lines = hold(store, view.run.trace)
+    held, lines = pack_run(store, view.run.trace)
     return RunPart(
         key=key,
         name=run_name(view.run, " / "),
@@ -279,7 +279,7 @@ def _request(found: Sequence[Text], step: StepView, given: Mapping[str, int]) ->
 # --- the recording
 
 
-def hold(store: Store, trace: str) -> tuple[Held, bytes]:
+def pack_run(store: Store, trace: str) -> tuple[EmbeddedRun, bytes]:
     """The recording of a run in `arc/1`, every text of it masked again by the rules as they are
     now, and what came of it: it is read back into an empty database before anybody is told its
     digest."""
@@ -294,7 +294,7 @@ def hold(store: Store, trace: str) -> tuple[Held, bytes]:
         found, digest = span_digests(copy, key), content_digest(copy, key)
         again = recorded(copy, key)
     before = span_digests(store, trace)
-    held = Held(
+    held = EmbeddedRun(
         trace=trace,
         recorded=content_digest(store, trace),
         digest=digest,

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from arc_tui.ui import format
 from arc_tui.ui.document import Block, Fold, HintBlock, Item, StepLink
-from replay.formats.report import Held
+from replay.formats.report import EmbeddedRun
 
 STEPS_TOGETHER = 50
 """So many steps are packed, and unpacked, together."""
@@ -96,7 +96,7 @@ class RunPart(Struct, frozen=True, eq=False, kw_only=True):
     lanes: tuple[LaneView, ...]
     marked: tuple[int, ...]
     pages: tuple[tuple[Part, ...], ...]
-    held: Held
+    held: EmbeddedRun
     lines: bytes
 
 

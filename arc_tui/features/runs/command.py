@@ -46,7 +46,6 @@ from arc_tui.views.columns import (
 )
 from arc_tui.views.matrix import (
     build_matrix,
-    cell_text,
     change_text,
     column_cells,
     column_head,
@@ -54,6 +53,7 @@ from arc_tui.views.matrix import (
     headings,
     model_name,
     notes,
+    trials_text,
     variant_name,
 )
 from arc_tui.views.runs import chosen, run_rows, total_cost
@@ -185,7 +185,7 @@ def _print_matrix(out: Console, found: Matrix, query: str) -> None:
     ]
     print_table(out, ["variant", "model", *column_head(found)], names)
     heads = [format.cut(each, HEADING) for each in headings(found)]
-    cells = [[cell_text(cell) for cell in row.cells] for row in found.rows]
+    cells = [[trials_text(cell) for cell in row.cells] for row in found.rows]
     width = out.width if out.is_terminal else sys.maxsize
     left = [["task", "change"], *([format.cut(format.one_line(row.task), TASK), change_text(row)]
                                   for row in found.rows)]  # fmt: skip

@@ -34,12 +34,12 @@ from arc_tui.views.matrix import (
     SORTED,
     MatrixView,
     build_matrix,
-    cell_text,
     change_text,
     cost_text,
     golden_text,
     model_name,
     runs_text,
+    trials_text,
     variant_name,
 )
 from arc_tui.views.runs import held_out_text
@@ -179,7 +179,7 @@ class MatrixTable(RowList):
         text.append(" " * GAP).append(change, self.style_of("quiet"))
         for at in self.in_sight:
             cell = row.cells[at]
-            words = cell_text(cell)
+            words = trials_text(cell)
             if index == self.cursor and at == self.column:
                 words = f"[{words or format.UNKNOWN}]"
             share = cell.share if cell is not None else None

@@ -41,7 +41,7 @@ class Closed(Exception):
     """Nobody drains it any more: the callback is to give up."""
 
 
-class Aside(Generic[Progress]):
+class LibraryThread(Generic[Progress]):
     """A library's run, and the calls it makes back."""
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class Aside(Generic[Progress]):
             except BaseException as error:
                 self._calls.put(_End(error=error))
 
-        thread = Thread(target=whole, name="aside", daemon=True)
+        thread = Thread(target=whole, name="library", daemon=True)
         thread.start()
         try:
             while isinstance(asked := self._calls.get(), _Call):
