@@ -25,7 +25,7 @@ from arc_tui.features.compare.run import build_compare
 from arc_tui.features.compare.view import CompareRow, CompareView
 from arc_tui.features.free.view import MARKS as FREE_MARKS
 from arc_tui.features.free.view import UNCHECKED, FreeRow, did_words, got_words
-from arc_tui.features.report.run import build_run, run_facts
+from arc_tui.features.report.run import build_run, head_facts
 from arc_tui.features.report.view import (
     List,
     Mark,
@@ -235,7 +235,7 @@ def _page_of_arms(store: Store, view: ReplayView) -> Page:
 
 def _replayed_facts(trace: TraceView) -> Iterator[str]:
     """Those of the recording: how a replay would have ended nobody evaluated."""
-    first, *others = run_facts(trace.run)
+    first, *others = head_facts(trace.run)
     yield f"recorded run {first}"
     yield from others
 

@@ -236,6 +236,7 @@ def run_facts(row: RunRow, mask: Mask) -> list[tuple[str, str]]:
         ("tokens in", f"{tokens if row.input_tokens is not None else ''}"
          f"{format.tokens(row.input_tokens)}"),
         ("cost", format.usd(row.cost_usd, complete=row.cost_complete)),
+        *((("cap", markdown.cell(mask(caps))),) if (caps := caps_text(row)) else ()),
     ]  # fmt: skip
 
 

@@ -301,7 +301,9 @@ def verdict_of(view: GateView) -> str:
         case "regression":
             return "regression" if view.kind == "outcomes" else "acts otherwise at healthy steps"
         case "green":
-            return "no regression shown" if view.kind == "outcomes" else "no difference shown"
+            return (
+                "no regression shown" if view.kind == "outcomes" else "no difference beyond chance"
+            )
         case "too little power":
             return "no answer: too little power"
         case "cost unknown":

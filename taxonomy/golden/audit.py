@@ -413,6 +413,6 @@ def _uncovered_classes(coverage: Iterable[Coverage]) -> Iterator[SetFinding]:
         if each.runs and not each.tasks:
             yield SetFinding(
                 kind="class without task",
-                text=f"{each.failure.value}: {_count(each.runs, 'failed run')}, no task",
+                text=f"{each.failure.value}, {_count(each.runs, 'failed run')}",
                 hint=f"arc failures --runs '{each.failure.value}', then arc golden add RUN",
             )

@@ -363,6 +363,7 @@ async def test_a_run_that_hit_a_cap_says_which_everywhere(api: MessagesApi, db: 
     found = arc(db, "diagnose", "last").stdout
     assert "other / cap hit: stopped by a cap of arc record: 3 of 3 steps" in found
     assert "outcome unknown, cap hit: 3 of 3 steps\n" in arc(db, "brief", "last").stdout
+    assert "| cap | `cap hit: 3 of 3 steps` |" in arc(db, "brief", "last", "--md").stdout
 
 
 @pytest.mark.process
@@ -493,7 +494,7 @@ async def test_the_app_stops_recording_by_a_key_and_resumes_it(six_runs: Path, d
         assert "recording stopped" not in shown(app)
         await pilot.press("ctrl+k")
         await settle(pilot)
-        assert "every call  also of runs under way; calls in flight finish" in shown(app)
+        assert "every call  runs under way too; calls in flight finish" in shown(app)
         await pilot.press("tab", *"twice", "enter")
         await settle(pilot)
         order = stop_order(db)

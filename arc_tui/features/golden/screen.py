@@ -145,7 +145,7 @@ class GoldenFoot(SummaryLines):
         said = self.found.audit if self.found is not None else None
         if said is None:
             return [Text("")]
-        shown = [each for each in said.coverage if each.runs or each.tasks]
+        shown = [each for each in said.coverage if each.tasks]
         facts = [
             f"{each.failure.value}: {format.count(each.runs, 'failed run')},"
             f" {format.count(each.tasks, 'task')}"

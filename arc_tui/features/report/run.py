@@ -26,7 +26,7 @@ from arc_tui.features.report.view import texts as page_texts
 from arc_tui.ui import format
 from arc_tui.ui.document import Document
 from arc_tui.views.brief import brief_text
-from arc_tui.views.columns import run_name
+from arc_tui.views.columns import caps_text, run_name
 from arc_tui.views.evidence import by_strength, candidate_text, finding_kind
 from arc_tui.views.lane_scale import outliers, scale, spikes, write_scale
 from arc_tui.views.step import StepView, build_steps
@@ -62,7 +62,7 @@ def build_run_page(store: Store, name: str, why: Why) -> Page:
         kind="run",
         title=run_name(view.run, " / "),
         outcome=view.run.outcome,
-        facts=tuple(run_facts(view.run)),
+        facts=tuple(head_facts(view.run)),
         summary=tuple(summary(view)),
         tables=(),
         list=List(
@@ -91,7 +91,7 @@ def build_run(store: Store, view: TraceView, why: Why, *, key: str) -> RunPart:
     )
 
 
-def run_facts(row: RunRow) -> Iterator[str]:
+def head_facts(row: RunRow) -> Iterator[str]:
     """What stands below the name of a run."""
     value = format.one_line(row.outcome_value)
     ended = "outcome unknown" if row.outcome == "unknown" else row.outcome
@@ -105,6 +105,9 @@ def run_facts(row: RunRow) -> Iterator[str]:
     yield f"time {format.duration(row.duration_ns)}"
     yield f"cost {format.usd(row.cost_usd, complete=row.cost_complete)}"
     yield f"fidelity {row.fidelity.value if row.fidelity else format.UNKNOWN}"
+    caps = caps_text(row)
+    if caps:
+        yield caps
     if row.masked:
         yield f"{row.masked} masked"
 

@@ -347,12 +347,12 @@ WIDEST = len(EVERY_CALL)
 def stop_dialog(database: Path) -> AskBox:
     """Asks what recorders of a database are to refuse, or whether they may go on."""
     order = stop_order(database)
-    every = Option(EVERY_CALL, "also of runs under way; calls in flight finish")
+    every = Option(EVERY_CALL, "runs under way too; calls in flight finish")
     if order is None:
         choices = [Option(NEW_RUNS, "runs under way finish", f"{NEW_RUNS:<{WIDEST}}"), every]
         return AskBox(
-            "stop what arc record records here",
-            hint="or why, to stop new runs: told to whoever is refused",
+            "stop recording into this database",
+            hint="or a reason, which stops new runs and is told to whoever is refused",
             choices=choices,
         )
     resumed = Option(RESUME, "new runs and calls pass again", f"{RESUME:<{WIDEST}}")
