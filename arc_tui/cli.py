@@ -58,7 +58,7 @@ class FiniteRange(click.FloatRange):
     ) -> float:
         found: float = super().convert(value, param, ctx)
         if not math.isfinite(found):
-            self.fail(f"{value!r} is not a number that can be compared.", param, ctx)
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
         return found
 
 
