@@ -383,10 +383,10 @@ def power_line(view: GateView) -> str:
         why = f": that takes {few} tasks that change" if found.tasks < few else ""
         seen = f"No drop would reliably be shown by {tasks}{why}."
     else:
-        how = "spread over them" if view.kind == "outcomes" else "of whole tasks"
+        how = "spread over" if view.kind == "outcomes" else "where tasks change as a whole among"
         seen = (
-            f"Smallest drop, {how}, that {tasks} show in {format.percent(POWER)} of repeats:"
-            f" {points(found.smallest_drop)}."
+            f"A drop of {points(found.smallest_drop)}, {how} {tasks}, would be blocked in"
+            f" {format.percent(POWER)} of repeats; a smaller one, less often."
         )
     if found.status == "too little power":
         assert limits.power is not None

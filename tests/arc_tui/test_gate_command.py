@@ -61,8 +61,10 @@ class TestVerdict:
             "Blocked: the drop of 50 points is at least the 3 points that count, and p < .001 is"
             " below .05."
         )
-        assert power.startswith(
-            "Smallest drop, spread over them, that these 12 tasks show in 80 % of repeats: "
+        assert re.fullmatch(
+            r"A drop of \d+ points, spread over these 12 tasks, would be blocked in 80 % of"
+            " repeats; a smaller one, less often.",
+            power,
         )
         assert "pass^4 1.00 (.76–1.00), n = 12 .00 (.00–.24), n = 12" in words(said)
 
