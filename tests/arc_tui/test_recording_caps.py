@@ -448,6 +448,7 @@ def test_stop_and_resume_say_who_when_and_why(db: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("ARC_USER", "ann")
     first = arc(db, "stop", "--because", "refunds went out twice")
     assert f"Recording into {db} is stopped by ann at 20" in first.stdout
+    assert first.stdout.rstrip().endswith(f"Resume: arc stop --off --db {db}")
     assert "UTC: refunds went out twice. New runs are refused; runs under way" in first.stdout
     monkeypatch.setenv("ARC_USER", "bob")
     assert "is already stopped by ann" in arc(db, "stop").stdout

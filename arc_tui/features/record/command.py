@@ -29,7 +29,7 @@ from arc_tui.cli import (
 )
 from arc_tui.config import RecordConfig, read_config
 from arc_tui.features.record.live import LOOPBACK, PORT
-from arc_tui.places import author
+from arc_tui.places import author, database
 from arc_tui.ui.format import count, cut, one_line
 from replay.budget import Limits
 from replay.errors import ArcError
@@ -299,7 +299,10 @@ def _stop_text(path: Path, order: StopOrder | None, *, off: bool, changed: bool)
     if off:
         return f"Recording into {path} goes on. It was {order.text}."
     again = "" if changed else "already "
-    return f"Recording into {path} is {again}{order.text}. {order.scope} Resume: arc stop --off"
+    resume = "arc stop --off"
+    if path != database(None):
+        resume += f" --db {shlex.quote(str(path))}"
+    return f"Recording into {path} is {again}{order.text}. {order.scope} Resume: {resume}"
 
 
 CLAUDE_CODE = """\
