@@ -114,9 +114,7 @@ class _Meaning:
         return (values.on_runs if self._row == "run" else values.on_words)(found, who)
 
     def _field_filter(self, asked: Asks) -> Filter:
-        field = BY_NAME.get(asked.field)
-        if field is None:
-            raise BadQuery(f"unknown field {asked.field!r}", asked.at, _no_field(asked.field))
+        field = known_field(asked)
         match field:
             case Worded():
                 return self._class(field, asked)
@@ -243,6 +241,14 @@ def compares(asked: Asks, *operators: str) -> None:
         )
 
 
+def known_field(asked: Asks) -> Field:
+    """The field that is asked. Raises BadQuery with the one that may be meant."""
+    field = BY_NAME.get(asked.field)
+    if field is None:
+        raise BadQuery(f"unknown field {asked.field!r}", asked.at, _no_field(asked.field))
+    return field
+
+
 def _no_field(name: str) -> str:
     """The hint for an unknown field: there are too many to list them."""
     close = get_close_matches(name, BY_NAME, n=1)
@@ -355,19 +361,27 @@ def fitting(asked: Asks) -> Callable[[str | None], bool]:
 # --- quantities and moments
 
 
-def quantity(field: Number, asked: Asks) -> Filter:
-    """A number that compares so, as far as it is known."""
+def limit_of(field: Number, asked: Asks) -> tuple[str, float | None]:
+    """(the comparison, the number compared with; None where the unknown ones are asked for)."""
     compares(asked, ":", "=", "<", "<=", ">", ">=")
     operator = "=" if asked.operator == ":" else asked.operator
     if operator == "=" and asked.value.lower() == UNKNOWN:
-        part = f" OR NOT {field.whole}" if field.whole else ""
-        return Filter(field.within.format(f"{field.column} IS NULL{part}"))
+        return operator, None
     limit = number(asked.value, field.units)
     if limit is None:
         units = " ".join(filter(None, field.units))
         example = f"{field.example} (units: {units})" if units else field.example
         hint = f"write {example}, or {field.name}:{UNKNOWN}"
         raise BadQuery(f"{asked.value!r} is not a number", asked.at, hint)
+    return operator, limit
+
+
+def quantity(field: Number, asked: Asks) -> Filter:
+    """A number that compares so, as far as it is known."""
+    operator, limit = limit_of(field, asked)
+    if limit is None:
+        part = f" OR NOT {field.whole}" if field.whole else ""
+        return Filter(field.within.format(f"{field.column} IS NULL{part}"))
     sql = f"{field.column} {operator} ?"
     if field.falling is not None:
         sql, limit = f"{field.falling} {_TURNED[operator]} ?", -limit
@@ -380,20 +394,23 @@ def quantity(field: Number, asked: Asks) -> Filter:
 def time(field: Time, asked: Asks) -> Filter:
     """A moment before, in or after a stretch of time."""
     asks_for_none = asked.operator in (":", "=") and asked.value.lower() == UNKNOWN
-    if field.always is not None:
-        compares(asked, ":", "=")
-    elif asks_for_none:
+    if field.always is None and asks_for_none:
         return Filter(f"{field.column} IS NULL OR {field.column} < ?", (_FIRST.from_ns,))
-    compares(asked, ":", "=", "<", "<=", ">", ">=")
+    least, end = bounds(field.always or asked.operator, named_moment(field, asked))
+    return Filter(f"{field.column} >= ? AND {field.column} < ?", (least, end))
+
+
+def named_moment(field: Time, asked: Asks) -> Moment:
+    """The stretch of time that is compared with. Raises BadQuery."""
+    compares(asked, *((":", "=") if field.always is not None else (":", "=", "<", "<=", ">", ">=")))
     named = moment(asked.value)
     if named is None:
         hint = "write 2026, 2026-11, 2026-W47, 2026-11-20 or 2026-11-20T09:30"
         raise BadQuery(f"{asked.value!r} is not a day, week or month", asked.at, hint)
-    least, end = _bounds(field.always or asked.operator, named)
-    return Filter(f"{field.column} >= ? AND {field.column} < ?", (least, end))
+    return named
 
 
-def _bounds(operator: str, named: Moment) -> tuple[int, int]:
+def bounds(operator: str, named: Moment) -> tuple[int, int]:
     """(the least moment, the one that is too late)."""
     never = 2**63 - 1
     least, end = {

@@ -103,6 +103,7 @@ GAVE = Thing(
     "haystack.component.output", "response_data", OUTPUT,
 )  # fmt: skip
 GOLDEN_SET = Thing(GOLDEN)
+OUTCOME = Thing("arc.outcome")
 SESSION = Thing(
     "gen_ai.conversation.id", "session.id", "langfuse.session.id",
     "traceloop.association.properties.session_id", "anthropic.session.id",
@@ -111,10 +112,14 @@ AGENT = Thing("gen_ai.agent.name", "agent.name", "gen_ai.workflow.name", "agent_
 PROMPT = Thing("gen_ai.prompt.name", "langfuse.observation.prompt.name")
 PROMPT_VERSION = Thing("gen_ai.prompt.version", "langfuse.observation.prompt.version")
 
+PASSED = ("passed", "pass", "success", "succeeded")
+FAILED = ("failed", "fail", "failure")
+"""What an outcome, or the label of an evaluation of a whole run, says, in lower case."""
+
 _THINGS = (
     ASKED_MODEL, ANSWERED_MODEL, RESPONSE, USAGE_IN, USAGE_OUT, CACHE_READ, CACHE_WRITE,
     CACHE_WRITE_1H, REASONING, COST, STOP, TOOLS, TOOL, CALL, ARGUMENTS, RESULT, GIVEN, GAVE,
-    SESSION, GOLDEN_SET, AGENT, PROMPT, PROMPT_VERSION,
+    SESSION, GOLDEN_SET, OUTCOME, AGENT, PROMPT, PROMPT_VERSION,
 )  # fmt: skip
 
 PARAMS = {
@@ -246,14 +251,14 @@ class Kind(StrEnum):
     OTHER = "other"
 
 
-_OPERATIONS = {
+OPERATIONS = {
     "chat": Kind.MODEL, "generate_content": Kind.MODEL, "text_completion": Kind.MODEL,
     "completion": Kind.MODEL, "generate": Kind.MODEL, "execute_tool": Kind.TOOL,
     "invoke_agent": Kind.AGENT, "invoke_workflow": Kind.AGENT,
     "retrieval": Kind.RETRIEVER, "create_memory": Kind.TOOL, "update_memory": Kind.TOOL,
     "upsert_memory": Kind.TOOL, "search_memory": Kind.TOOL, "delete_memory": Kind.TOOL,
 }  # fmt: skip
-_WORDS = {
+KIND_WORDS = {
     "llm": Kind.MODEL, "chat_model": Kind.MODEL, "generation": Kind.MODEL, "tool": Kind.TOOL,
     "agent": Kind.AGENT, "workflow": Kind.AGENT, "retriever": Kind.RETRIEVER,
     "chat": Kind.MODEL, "completion": Kind.MODEL, "llm_request": Kind.MODEL,
@@ -263,7 +268,7 @@ _WORDS = {
 }  # fmt: skip
 """The words of other conventions, in lower case."""
 
-_NAMING = (
+NAMING = (
     "openinference.span.kind",
     "traceloop.span.kind",
     "langfuse.observation.type",
@@ -278,17 +283,17 @@ def kind_of(raw: RawSpan) -> Kind:
     """The kind of a span, by what it says of itself, else by what only such a span has."""
     given = raw.attributes
     operation = given.get(OPERATION)
-    known = _OPERATIONS.get(str(operation))
+    known = OPERATIONS.get(str(operation))
     if known is not None:
         return known
-    for name in _NAMING:
+    for name in NAMING:
         if name in given:
-            return _WORDS.get(str(given[name]).lower(), Kind.OTHER)
+            return KIND_WORDS.get(str(given[name]).lower(), Kind.OTHER)
     if operation is not None:
         return Kind.OTHER
     kind = word(given.get("mlflow.spanType"))
     if kind is not None:
-        return _WORDS.get(kind.strip('"').lower(), Kind.OTHER)
+        return KIND_WORDS.get(kind.strip('"').lower(), Kind.OTHER)
     vercel = word(given.get("ai.operationId"))
     return _vercel(vercel) if vercel is not None else _by_content(raw, given)
 
@@ -296,7 +301,7 @@ def kind_of(raw: RawSpan) -> Kind:
 def operation_of(raw: RawSpan) -> str:
     """A span's own word for what it is, "span" where it has none."""
     given = raw.attributes
-    said = first_word(given, (OPERATION, *_NAMING, "ai.operationId"))
+    said = first_word(given, (OPERATION, *NAMING, "ai.operationId"))
     return said.lower() if said else "span"
 
 
@@ -308,7 +313,7 @@ def _vercel(operation: str) -> Kind:
     return Kind.OTHER if ".embed" in operation else Kind.AGENT
 
 
-_HAYSTACK = {
+HAYSTACK = {
     "haystack.agent.run": Kind.AGENT,
     "haystack.agent.step.llm": Kind.MODEL,
     "haystack.agent.step.tool": Kind.TOOL,
@@ -316,8 +321,8 @@ _HAYSTACK = {
 
 
 def _by_content(raw: RawSpan, given: dict[str, Any]) -> Kind:
-    if raw.name in _HAYSTACK:
-        return _HAYSTACK[raw.name]
+    if raw.name in HAYSTACK:
+        return HAYSTACK[raw.name]
     if str(given.get("haystack.component.type")).endswith("Generator"):
         return Kind.MODEL
     if "gen_ai.tool.name" in given or "gen_ai.tool.call.id" in given:

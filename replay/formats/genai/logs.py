@@ -4,15 +4,15 @@ scores.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal
 
 from replay.formats.common import derived_id, listed, number, obj, seconds_ns, word
 from replay.formats.genai import attributes
 from replay.formats.genai.attributes import Kind, Known, first_word, kind_of
 from replay.formats.genai.records import Event, Log, RawSpan, grown
 from replay.formats.genai.translate import INFERENCE
-from replay.trace import Json, SourceScore, Status
+from replay.trace import Json, Outcome, SourceScore, Status
 
 EVALUATION = "gen_ai.evaluation.result"
 _MESSAGES = ("gen_ai.system.message", "gen_ai.user.message", "gen_ai.assistant.message",
@@ -200,6 +200,30 @@ def scores(spans: list[Known], logs: list[Log]) -> Iterator[SourceScore]:
     for each in spans:
         if each.given.scores:
             yield from _annotations(each, None if each.raw.id in roots else each.raw.id)
+
+
+def outcome(spans: list[Known], scores: Iterable[SourceScore]) -> Outcome:
+    """What a root, or the resource, says of the run as a whole by `arc.outcome`; else what the
+    labels of evaluations of the whole run say, where a single "failed" outweighs the others."""
+    for each in spans:
+        root = each.raw.parent is None
+        said = each.word(attributes.OUTCOME) if root else None
+        said = said or first_word(each.raw.resource, attributes.OUTCOME.names)
+        status = _status(said)
+        if status is not None:
+            return Outcome(status=status, value=said, by=attributes.OUTCOME.names[0])
+    labelled = [each for each in scores if each.span is None and _status(each.label) is not None]
+    found = min(labelled, key=lambda each: _status(each.label) != "failed", default=None)
+    if found is None:
+        return Outcome()
+    return Outcome(status=_status(found.label) or "unknown", value=found.label, by=found.name)
+
+
+def _status(said: str | None) -> Literal["passed", "failed"] | None:
+    word = (said or "").lower()
+    return (
+        "failed" if word in attributes.FAILED else "passed" if word in attributes.PASSED else None
+    )
 
 
 def _annotations(known: Known, span: str | None) -> Iterator[SourceScore]:

@@ -160,6 +160,7 @@ def batch_of(
     tally.counts["traces"] += 1
     spans = Builder(found, tally).spans()
     count_spans(spans, tally)
+    scored = tuple(scores(found, told))
     header = Header(
         format=NAME,
         source_id=name.removeprefix("session:"),
@@ -168,8 +169,9 @@ def batch_of(
         variant=_variant(found),
         agent=next((span.name for span in spans if isinstance(span, AgentSpan)), None),
         labels=_labels(found),
+        outcome=logs.outcome(found, scored),
     )
-    return Batch(header=header, spans=spans, scores=tuple(scores(found, told)), last=True)
+    return Batch(header=header, spans=spans, scores=scored, last=True)
 
 
 def _once(given: list[RawSpan], tally: Tally) -> list[RawSpan]:

@@ -1,0 +1,185 @@
+"""One connection to ClickHouse: bounded, read-only questions, and what goes wrong in sentences.
+
+The client is `clickhouse-connect` (extra `fleet`), imported here and nowhere else, when the first
+question is asked. Certificates are always verified.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from replay.errors import ArcError
+from replay.fleet.stores import Address, variable
+
+if TYPE_CHECKING:
+    from clickhouse_connect.driver.client import Client
+
+
+class FleetError(ArcError):
+    """A store that did not answer: why, and what to do."""
+
+
+class Bounds(Struct, frozen=True, kw_only=True):
+    """What one question may take: seconds, bytes read, and rows returned."""
+
+    seconds: int = 30
+    bytes_read: int = 20_000_000_000
+    rows: int = 1_000_000
+
+    def settings(self) -> dict[str, int | str]:
+        """The same in words of ClickHouse. A question cut short is an error, never half an
+        answer. `readonly` 2 lets a question set bounds of its own, and nothing else."""
+        return {
+            "readonly": 2,
+            "max_execution_time": self.seconds,
+            "max_bytes_to_read": self.bytes_read,
+            "max_result_rows": self.rows,
+            "result_overflow_mode": "throw",
+            "read_overflow_mode": "throw",
+            "timeout_overflow_mode": "throw",
+        }
+
+
+class Read(Struct, kw_only=True):
+    """What questions have read so far, as the store counts it."""
+
+    questions: int = 0
+    rows: int = 0
+    bytes_read: int = 0
+
+
+Rows = Sequence[Sequence[Any]]
+
+
+class Connection:
+    """Questions to one database of one store."""
+
+    def __init__(
+        self, name: str, address: Address, password: str, bounds: Bounds, ca: Path | None = None
+    ) -> None:
+        """Raises FleetError where the store cannot be reached or turns the user away."""
+        import clickhouse_connect
+
+        self.name = name
+        self.address = address
+        self.bounds = bounds
+        self.read = Read()
+        with self._sentences():
+            self._client: Client = clickhouse_connect.get_client(
+                host=address.host,
+                port=address.port,
+                username=address.user,
+                password=password,
+                database=address.database,
+                secure=address.encrypted,
+                verify=True,
+                ca_cert=None if ca is None else str(ca),
+                connect_timeout=10,
+                send_receive_timeout=bounds.seconds + 10,
+                query_retries=1,
+                client_name="arc",
+                autogenerate_session_id=False,
+                settings=bounds.settings(),
+            )
+
+    def rows(self, sql: str, values: Mapping[str, Any] | None = None) -> Rows:
+        """All rows that a question is answered with; `values` fill its {name:Type}.
+
+        Raises FleetError.
+        """
+        with self._sentences():
+            found = self._client.query(sql, parameters=dict(values or {}))
+        self.read.questions += 1
+        self.read.rows += int(found.summary.get("read_rows", 0))
+        self.read.bytes_read += int(found.summary.get("read_bytes", 0))
+        return found.result_rows
+
+    def blocks(self, sql: str, values: Mapping[str, Any] | None = None) -> Iterator[Rows]:
+        """The same a block at a time, for what does not fit in memory."""
+        with self._sentences():
+            found = self._client.query_row_block_stream(sql, parameters=dict(values or {}))
+            self.read.questions += 1
+            with found as stream:
+                yield from stream
+
+    def close(self) -> None:
+        self._client.close()
+
+    @contextmanager
+    def _sentences(self) -> Iterator[None]:
+        """What the client raises as a FleetError."""
+        from clickhouse_connect.driver.exceptions import Error
+
+        try:
+            yield
+        except Error as error:
+            raise self._told(str(error)) from error
+
+    def _told(self, said: str) -> FleetError:
+        """The sentence for what a server or the client said."""
+        where = f"{self.name} ({self.address.host}:{self.address.port})"
+        code = _CODE.search(said)
+        why, hint = _KNOWN.get(int(code[1]) if code else 0, (None, ""))
+        if why is None and "CERTIFICATE_VERIFY_FAILED" in said:
+            why, hint = (
+                "its certificate is not trusted",
+                f"Try: arc fleet add {self.name} URL --ca FILE",
+            )
+        elif why is None and _UNREACHED.search(said):
+            why, hint = "cannot be reached", f"Try: arc fleet add {self.name} with its right URL"
+        hint = hint.format(
+            seconds=self.bounds.seconds,
+            bytes=f"{self.bounds.bytes_read / 1e9:g} GB",
+            rows=self.bounds.rows,
+            variable=variable(self.name),
+        )
+        return FleetError(f"{where}: {why or _first_line(said)}", hint)
+
+
+_CODE = re.compile(r"Code: (\d+)")
+_UNREACHED = re.compile(
+    r"Connection refused|Name or service not known|timed out|Max retries|NewConnectionError"
+    r"|Temporary failure|SSL|Errno"
+)
+_KNOWN: dict[int, tuple[str, str]] = {
+    159: (
+        "the question took longer than it may",
+        "Try: a later --since, or a higher --max-seconds ({seconds} now)",
+    ),
+    160: (
+        "the question would take longer than it may",
+        "Try: a later --since, or a higher --max-seconds ({seconds} now)",
+    ),
+    307: ("the question reads more than it may", "Try: a later --since ({bytes} may be read)"),
+    158: ("the question reads more rows than it may", "Try: a later --since"),
+    396: ("the answer has more rows than it may", "Try: a smaller --limit ({rows} rows may come)"),
+    241: ("the question needs more memory than the store gives", "Try: a later --since"),
+    516: ("user or password is wrong", "Try: set {variable}, or arc fleet add --password"),
+    192: ("there is no such user", "Try: arc fleet add with its right user"),
+    497: ("the user may not read this", "Try: a user with SELECT on its tables"),
+    81: ("there is no such database", "Try: arc fleet add with its right database"),
+    164: (
+        "the user may not set the bounds of a question",
+        "Try: a user whose profile has readonly = 2",
+    ),
+}
+"""By the code of ClickHouse's error."""
+
+
+def _first_line(said: str) -> str:
+    """What a server says, without where in its source it says so."""
+    line = next(iter(said.strip().splitlines()), "did not answer")
+    return re.sub(r"^.*DB::Exception: |\(version [^)]*\)|\s*\(for url [^)]*\)", "", line)[
+        :300
+    ].strip()
+
+
+def identifier(name: str) -> str:
+    """A name of a table or a column, as SQL."""
+    return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"

@@ -1,0 +1,304 @@
+"""The tables that trace stores keep in ClickHouse, and how each spells what a span says.
+
+A dialect is found by the columns that `system.columns` lists, never by the name of a product: what
+lacks a column that is read here is not that dialect. Attributes are read by the names that
+`replay.formats.genai.attributes` knows, in the same order, so that a run counted there and the same
+run imported here agree.
+
+Read from the schemas' own files, Apache-2.0: open-telemetry/opentelemetry-collector-contrib
+`exporter/clickhouseexporter/internal/sqltemplates` (tables with maps as of commit 2bf6b9e1, with
+JSON as of 39f94831); MIT: SigNoz/signoz-otel-collector
+`cmd/signozschemamigrator/schema_migrator` (commit 1dca140e).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from msgspec import Struct
+
+from replay.fleet.connection import Connection, identifier
+from replay.fleet.stores import BadFleet
+from replay.formats.genai import attributes
+from replay.formats.genai.attributes import Thing
+
+
+class Dialect(Struct, frozen=True, kw_only=True):
+    """What a table of spans says, each as SQL over one of its rows; texts are "" where it does not
+    say, numbers NULL, and moments of type DateTime64.
+
+    `lookup` is a table (TraceId, Start, End) of when each trace was seen. `always` is a condition
+    that stands in every question. `columns` are read when a trace is pulled.
+    """
+
+    name: str
+    title: str
+    spans: str
+    trace: str
+    span: str
+    start: str
+    end: str
+    parent: str
+    span_name: str
+    service: str
+    failed: str
+    message: str
+    kind: str
+    tool: str
+    model: str
+    agent: str
+    input_tokens: str
+    output_tokens: str
+    outcome: str
+    variant: str
+    labels: Mapping[str, str]
+    texts: str
+    columns: tuple[str, ...]
+    lookup: str | None = None
+    always: str = ""
+
+
+Tables = Mapping[str, Mapping[str, str]]
+"""The types of columns, by table and column."""
+
+_COLUMNS = """
+SELECT table, name, type FROM system.columns
+WHERE database = currentDatabase() ORDER BY table, position
+"""
+
+
+def find_dialect(connection: Connection) -> Dialect:
+    """The dialect of a database. Raises BadFleet, saying what was looked for, where there is none;
+    FleetError where it cannot be asked."""
+    tables: dict[str, dict[str, str]] = {}
+    for table, name, type_ in connection.rows(_COLUMNS):
+        tables.setdefault(table, {})[name] = type_
+    return choose(tables, connection.address.database)
+
+
+def choose(tables: Tables, database: str) -> Dialect:
+    """The dialect that these tables are of. Raises BadFleet."""
+    for find in _FINDERS:
+        found = find(tables)
+        if found is not None:
+            return found
+    seen = ", ".join(sorted(tables)[:8]) or "none that this user may read"
+    raise BadFleet(
+        f"no known table of spans in database '{database}'. Looked for: {'; '.join(LOOKED_FOR)}."
+        f" Tables there: {seen}",
+        "Try: arc fleet add NAME clickhouse://HOST/DATABASE with the right database",
+    )
+
+
+# --- what attributes say, in any dialect that has them
+
+Attribute = Callable[[str], str]
+"""The SQL of one attribute as text, "" where there is none."""
+
+
+def _text(value: str) -> str:
+    """A literal."""
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _first(of: Attribute, thing: Thing) -> str:
+    """The first of the names of a thing that is there."""
+    return _first_named(of, thing.names)
+
+
+def _first_named(of: Attribute, names: Iterable[str]) -> str:
+    parts = [f"nullIf({of(name)}, '')" for name in names]
+    return f"coalesce({', '.join(parts)}, '')"
+
+
+def _count(of: Attribute, thing: Thing) -> str:
+    """The same as a number that is not negative."""
+    parts = [f"toInt64OrNull({of(name)})" for name in thing.names]
+    return f"coalesce({', '.join(parts)})"
+
+
+def _words(words: Mapping[str, str], kinds: Iterable[str]) -> list[tuple[str, str]]:
+    return [(", ".join(_text(w) for w, k in words.items() if k == kind), kind) for kind in kinds]
+
+
+def _kind(of: Attribute, span_name: str) -> str:
+    """What `attributes.kind_of` tells, but for what events alone tell."""
+    kinds = ("model", "tool", "agent", "retriever")
+    operation = of(attributes.OPERATION)
+    cases: list[str] = []
+    for words, kind in _words(attributes.OPERATIONS, kinds):
+        cases.append(f"{operation} IN ({words}), '{kind}'")
+    for name in attributes.NAMING:
+        for words, kind in _words(attributes.KIND_WORDS, kinds):
+            if words:
+                cases.append(f"lower({of(name)}) IN ({words}), '{kind}'")
+        cases.append(f"{of(name)} <> '', 'other'")
+    cases.append(f"{operation} <> '', 'other'")
+    mlflow = f"lower(trim(BOTH '\"' FROM {of('mlflow.spanType')}))"
+    for words, kind in _words(attributes.KIND_WORDS, kinds):
+        if words:
+            cases.append(f"{mlflow} IN ({words}), '{kind}'")
+    cases.append(f"{mlflow} <> '', 'other'")
+    vercel = of("ai.operationId")
+    cases += [
+        f"{vercel} = 'ai.toolCall', 'tool'",
+        f"endsWith({vercel}, '.doGenerate') OR endsWith({vercel}, '.doStream'), 'model'",
+        f"position({vercel}, '.embed') > 0, 'other'",
+        f"{vercel} <> '', 'agent'",
+    ]
+    cases += [f"{span_name} = {_text(n)}, '{k}'" for n, k in attributes.HAYSTACK.items()]
+    asks = _first_named(of, attributes.ASKED_MODEL.names[:3])
+    cases += [
+        f"endsWith({of('haystack.component.type')}, 'Generator'), 'model'",
+        f"{of('gen_ai.tool.name')} <> '' OR {of('gen_ai.tool.call.id')} <> '', 'tool'",
+        f"{of(attributes.OUTPUT)} <> '' OR {of('gen_ai.completion.0.role')} <> '', 'model'",
+        f"{asks} <> '' AND {_first(of, attributes.USAGE_OUT)} <> '', 'model'",
+        f"{of('gen_ai.agent.name')} <> '', 'agent'",
+    ]
+    return f"multiIf({', '.join(cases)}, 'other')"
+
+
+def _outcome(of: Attribute, resource: Attribute, root: str, labels: str) -> str:
+    """'passed' or 'failed' where a root says so: by `arc.outcome`, else by an evaluation, whose
+    labels are the array `labels`."""
+    said = f"lower(coalesce(nullIf({of(OUTCOME)}, ''), {resource(OUTCOME)}))"
+    passed, failed = (", ".join(map(_text, each)) for each in (PASSED, FAILED))
+    event = f"multiIf(hasAny({labels}, [{failed}]), 'failed', hasAny({labels}, [{passed}]), 'passed', '')"
+    return (
+        f"if({root}, multiIf({said} IN ({failed}), 'failed', {said} IN ({passed}), 'passed',"
+        f" {event}), '')"
+    )
+
+
+OUTCOME = attributes.OUTCOME.names[0]
+PASSED, FAILED = attributes.PASSED, attributes.FAILED
+
+
+def _variant(of: Attribute) -> str:
+    name, version = (_first(of, each) for each in (attributes.PROMPT, attributes.PROMPT_VERSION))
+    return f"if({version} = '', '', trim(concat({name}, ' ', {version})))"
+
+
+def _tool(of: Attribute, kind: str, span_name: str) -> str:
+    bare = f"replaceRegexpOne({span_name}, '^execute_tool ', '')"
+    return f"if({kind} = 'tool', coalesce(nullIf({_first(of, attributes.TOOL)}, ''), {bare}), '')"
+
+
+def _of_attributes(
+    of: Attribute, resource: Attribute, *, root: str, span_name: str, labels: str
+) -> dict[str, str | Mapping[str, str]]:
+    """The fields of a dialect that attributes tell."""
+    kind = _kind(of, span_name)
+    answered = _first(of, attributes.ANSWERED_MODEL)
+    asked = _first(of, attributes.ASKED_MODEL)
+    return {
+        "kind": kind,
+        "tool": _tool(of, kind, span_name),
+        "model": f"coalesce(nullIf({answered}, ''), {asked})",
+        "agent": f"if({kind} = 'agent', coalesce(nullIf({_first(of, attributes.AGENT)}, ''),"
+        f" {span_name}), '')",
+        "input_tokens": _count(of, attributes.USAGE_IN),
+        "output_tokens": _count(of, attributes.USAGE_OUT),
+        "outcome": _outcome(of, resource, root, labels),
+        "variant": _variant(of),
+        "labels": {
+            "session": _first(of, attributes.SESSION),
+            "service": resource("service.name"),
+            "environment": _first_named(
+                resource, ("deployment.environment.name", "deployment.environment")
+            ),
+        },
+    }
+
+
+# --- the table of OpenTelemetry's exporter
+
+_EXPORTER = frozenset(
+    "Timestamp TraceId SpanId ParentSpanId SpanName SpanKind ServiceName ResourceAttributes"
+    " SpanAttributes Duration StatusCode StatusMessage Events.Name Events.Attributes".split()
+)
+_EXPORTED = (
+    "TraceId", "SpanId", "ParentSpanId", "SpanName", "SpanKind",
+    "toUnixTimestamp64Nano(Timestamp) AS start_ns", "Duration", "StatusCode", "StatusMessage",
+)  # fmt: skip
+
+
+def _exporter(tables: Tables) -> Dialect | None:
+    """The table with maps, or with JSON; under whichever name it was given."""
+    for table, columns in tables.items():
+        if not columns.keys() >= _EXPORTER:
+            continue
+        type_ = columns["SpanAttributes"]
+        if type_.startswith("Map("):
+            return _exporter_table(
+                table, tables, _of_map, "maps", "arrayMap(e -> toJSONString(e), {})"
+            )
+        if type_.startswith("JSON"):
+            return _exporter_table(
+                table, tables, _of_json, "JSON", "arrayMap(e -> toJSONString(e), {})"
+            )
+    return None
+
+
+def _of_map(column: str) -> Attribute:
+    return lambda name: f"{column}[{_text(name)}]"
+
+
+def _of_json(column: str) -> Attribute:
+    """A path of a column of JSON, whose names are nested by their dots; lists as their JSON."""
+
+    def of(name: str) -> str:
+        path = ".".join(identifier(part) for part in name.split("."))
+        return f"ifNull(toString({column}.{path}), '')"
+
+    return of
+
+
+def _exporter_table(
+    table: str,
+    tables: Tables,
+    attribute: Callable[[str], Attribute],
+    form: str,
+    events: str,
+) -> Dialect:
+    of, resource = attribute("SpanAttributes"), attribute("ResourceAttributes")
+    lookup = f"{table}_trace_id_ts"
+    label = attribute("a")("gen_ai.evaluation.score.label")
+    old = attribute("a")("gen_ai.evaluation.label")
+    labels = (
+        "arrayMap((n, a) -> if(n IN ('gen_ai.evaluation.result', 'gen_ai.evaluation'),"
+        f" lower(coalesce(nullIf({label}, ''), {old})), ''), Events.Name, Events.Attributes)"
+    )
+    root = "ParentSpanId = ''"
+    texts = "mapValues(SpanAttributes)" if form == "maps" else "[toJSONString(SpanAttributes)]"
+    json = ("toJSONString(SpanAttributes)", "toJSONString(ResourceAttributes)")
+    told = (
+        "Events.Name", "arrayMap(t -> toUnixTimestamp64Nano(t), Events.Timestamp)",
+        events.format("Events.Attributes"),
+    )  # fmt: skip
+    return Dialect(
+        name=f"exporter-{form.lower()}",
+        title=f"OpenTelemetry exporter ({form})",
+        spans=identifier(table),
+        trace="TraceId",
+        span="SpanId",
+        start="Timestamp",
+        end="addNanoseconds(Timestamp, Duration)",
+        parent="ParentSpanId",
+        span_name="SpanName",
+        service="ServiceName",
+        failed=f"(StatusCode IN ('Error', 'STATUS_CODE_ERROR') OR (StatusCode IN ('Unset',"
+        f" 'STATUS_CODE_UNSET', '') AND {of('error.type')} <> ''))",
+        message="StatusMessage",
+        texts=texts,
+        columns=(*_EXPORTED, *json, *told),
+        lookup=identifier(lookup)
+        if tables.get(lookup, {}).keys() >= {"TraceId", "Start", "End"}
+        else None,
+        **_of_attributes(of, resource, root=root, span_name="SpanName", labels=labels),  # type: ignore[arg-type]
+    )
+
+
+LOOKED_FOR = ["OpenTelemetry's exporter (otel_traces: TraceId, SpanAttributes, Events.Name, …)"]
+
+_FINDERS: tuple[Callable[[Tables], Dialect | None], ...] = (_exporter,)

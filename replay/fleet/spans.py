@@ -1,0 +1,97 @@
+"""Traces of a store as batches for the ordinary importer: whole traces, a group of ids a question.
+
+Values of a map are texts there, whatever they were: those that stand for numbers are numbers again
+by their names alone, so that a tool's argument "12" stays the text it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+import msgspec
+
+from replay.fleet.connection import Connection
+from replay.fleet.dialects import Dialect
+from replay.formats import otlp
+from replay.formats.genai import attributes
+from replay.formats.genai.records import SERVER, Event, RawSpan, flat, hexadecimal
+from replay.formats.source import Tally
+from replay.trace import Batch, Json, Status
+
+TOGETHER = 20
+"""Traces that are read by one question."""
+
+_NUMBERS = frozenset(
+    name
+    for thing in (
+        attributes.USAGE_IN, attributes.USAGE_OUT, attributes.CACHE_READ, attributes.CACHE_WRITE,
+        attributes.CACHE_WRITE_1H, attributes.REASONING, attributes.COST,
+    )
+    for name in thing.names
+) | attributes.PARAMS.keys() | {"gen_ai.evaluation.score.value", "gen_ai.evaluation.score"}  # fmt: skip
+
+
+def read_traces(
+    connection: Connection, dialect: Dialect, traces: Sequence[tuple[str, int]], tally: Tally
+) -> Iterator[Batch]:
+    """The traces of these ids, each with when it began. Raises FleetError."""
+    for at in range(0, len(traces), TOGETHER):
+        group = traces[at : at + TOGETHER]
+        values = {"ids": [trace for trace, _ in group], "least": min(start for _, start in group)}
+        sql = (
+            f"SELECT {', '.join(dialect.columns)} FROM {dialect.spans}"
+            f" WHERE {dialect.trace} IN {{ids:Array(String)}}"
+            f" AND {dialect.start} >= fromUnixTimestamp64Nano(toInt64({{least:Int64}}))"
+            f" ORDER BY {dialect.trace}, {dialect.start}"
+        )
+        found = (row for block in connection.blocks(sql, values) for row in block)
+        for name, rows in groupby(found, key=lambda row: row[0]):
+            raws = [_raw(row) for row in rows]
+            batch = otlp.batch_of(str(name), raws, [], f"fleet:{connection.name}", tally)
+            if batch is not None:
+                yield batch
+
+
+def _raw(row: Sequence[Any]) -> RawSpan:
+    (trace, span, parent, name, kind, start, duration, status, message,
+     given, resource, event_names, event_times, event_attributes) = row  # fmt: skip
+    events = [
+        Event(named, _attributes(said), int(when) or None)
+        for named, when, said in zip(event_names, event_times, event_attributes, strict=True)
+    ]
+    start_ns = int(start) or None
+    return RawSpan(
+        trace=str(trace),
+        id=hexadecimal(span) or str(span),
+        parent=hexadecimal(parent),
+        name=name,
+        kind=SERVER if kind in ("Server", "SPAN_KIND_SERVER") else 0,
+        start_ns=start_ns,
+        end_ns=None if start_ns is None else start_ns + int(duration),
+        status=_STATUS.get(status.removeprefix("STATUS_CODE_").lower(), "unset"),
+        message=message or None,
+        attributes=_attributes(given),
+        events=events,
+        resource=_attributes(resource),
+    )
+
+
+_STATUS: dict[str, Status] = {"ok": "ok", "error": "error"}
+
+
+def _attributes(text: str) -> dict[str, Json]:
+    """Attributes by their dotted names, out of the JSON of a map, or of a column of JSON, which
+    nests them."""
+    found = flat(msgspec.json.decode(text))
+    return {name: _value(name, value) for name, value in found.items() if value != ""}
+
+
+def _value(name: str, value: Json) -> Json:
+    if name not in _NUMBERS or not isinstance(value, str):
+        return value
+    try:
+        return int(value) if value.lstrip("-").isdecimal() else float(value)
+    except ValueError:
+        return value

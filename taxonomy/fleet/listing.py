@@ -1,0 +1,178 @@
+"""The runs of a trace store that a question means, newest first: ids before anything else, then
+sums by id, so that attributes, which hold every message, are read of few traces only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from replay.fleet.connection import Connection
+from replay.fleet.dialects import Dialect
+from taxonomy.fleet.compile import Compiled, Window, compile_query, span_window
+
+PAGE = 200
+"""Ids that are read together."""
+
+_DAY_NS = 86_400_000_000_000
+
+
+class FleetRun(Struct, frozen=True, kw_only=True):
+    """A run of a store, counted by its spans. Counts that no span tells are None."""
+
+    trace: str
+    name: str
+    service: str
+    agent: str | None
+    models: str | None
+    outcome: Literal["passed", "failed", "unknown"]
+    start_ns: int
+    duration_ns: int
+    spans: int
+    steps: int
+    calls: int
+    errors: int
+    input_tokens: int | None
+    output_tokens: int | None
+
+
+class FleetList(Struct, frozen=True, kw_only=True):
+    """The runs found, newest first; `more` tells that older ones fit too. `notes` say what the
+    answer is not."""
+
+    rows: tuple[FleetRun, ...]
+    more: bool
+    notes: tuple[str, ...]
+
+
+def has_outcomes(connection: Connection, dialect: Dialect, window: Window) -> bool:
+    """Does any root of the window tell an outcome?"""
+    sql = (
+        f"SELECT 1 FROM {dialect.spans} WHERE {span_window(dialect, window)}"
+        f" AND {dialect.parent} = '' AND {dialect.outcome} <> '' LIMIT 1"
+    )
+    return bool(connection.rows(sql))
+
+
+def question(connection: Connection, dialect: Dialect, text: str, window: Window) -> Compiled:
+    """The question compiled. Raises BadQuery, FleetError."""
+    asks = "outcome" in text and has_outcomes(connection, dialect, window)
+    return compile_query(text, dialect, window, outcomes=asks)
+
+
+def list_runs(
+    connection: Connection, dialect: Dialect, text: str, window: Window, *, limit: int | None
+) -> FleetList:
+    """The newest runs that a question means. Traces without a span of a model, a tool or an agent
+    are no runs. Raises BadQuery, FleetError."""
+    asked = question(connection, dialect, text, window)
+    found: list[FleetRun] = []
+    for ids in pages(connection, dialect, asked, window):
+        for run in sums(connection, dialect, ids):
+            if limit is not None and len(found) == limit:
+                return FleetList(rows=tuple(found), more=True, notes=asked.notes)
+            found.append(run)
+    return FleetList(rows=tuple(found), more=False, notes=asked.notes)
+
+
+Began = tuple[str, int]
+"""A trace and when its first span began, in ns."""
+
+
+def pages(
+    connection: Connection, dialect: Dialect, asked: Compiled, window: Window
+) -> Iterator[Sequence[Began]]:
+    """The traces that a compiled question means, newest first, a page at a time."""
+    until, last = window.until_ns, ""
+    while True:
+        sql = (
+            f"SELECT trace, start_ns FROM ({_starts(dialect, window)})"
+            f" WHERE ({asked.sql}) AND (start_ns < {{until:Int64}}"
+            " OR (start_ns = {until:Int64} AND trace > {last:String}))"
+            f" ORDER BY start_ns DESC, trace LIMIT {PAGE}"
+        )
+        rows = connection.rows(sql, {**asked.values, "until": until, "last": last})
+        if rows:
+            yield [(str(trace), int(start)) for trace, start in rows]
+            last, until = str(rows[-1][0]), int(rows[-1][1])
+        if len(rows) < PAGE:
+            return
+
+
+def _starts(dialect: Dialect, window: Window) -> str:
+    """When each trace of a window began. What is seen a day before tells those that only went on
+    in it."""
+    table, trace, start = dialect.spans, dialect.trace, dialect.start
+    if dialect.lookup is not None and not dialect.always:
+        table, trace, start = dialect.lookup, "TraceId", "Start"
+    seen = window.from_ns - _DAY_NS
+    also = f" AND ({dialect.always})" if dialect.always else ""
+    nanoseconds = f"toUnixTimestamp64Nano(toDateTime64(min({start}), 9))"
+    return (
+        f"SELECT {trace} AS trace, {nanoseconds} AS start_ns FROM {table}"
+        f" WHERE {start} >= fromUnixTimestamp64Nano(toInt64({seen}))"
+        f" AND {start} < fromUnixTimestamp64Nano(toInt64({window.until_ns})){also}"
+        f" GROUP BY {trace} HAVING start_ns >= {window.from_ns}"
+    )
+
+
+_SUMS = """
+SELECT {d.trace} AS trace,
+  argMin({d.span_name}, ({d.parent} <> '', {d.start})),
+  argMin({d.service}, ({d.parent} <> '', {d.start})),
+  argMinIf({agent} AS agent, {d.start}, agent <> ''),
+  arrayStringConcat(arraySort(groupUniqArrayIf({model} AS model, kind = 'model' AND model <> '')), ','),
+  multiIf(countIf({outcome} AS outcome = 'failed') > 0, 'failed',
+    countIf(outcome = 'passed') > 0, 'passed', 'unknown'),
+  toUnixTimestamp64Nano(toDateTime64(min({d.start}), 9)),
+  toUnixTimestamp64Nano(toDateTime64(max({d.end}), 9)),
+  count(), countIf({kind} AS kind = 'model'), countIf(kind = 'tool'),
+  countIf(kind = 'tool' AND {d.failed}),
+  sumIf({input_tokens}, kind = 'model'), sumIf({output_tokens}, kind = 'model'),
+  countIf(kind IN ('model', 'tool', 'agent'))
+FROM (
+  SELECT * FROM {d.spans}
+  WHERE {d.trace} IN {{ids:Array(String)}}
+    AND {d.start} >= fromUnixTimestamp64Nano(toInt64({{least:Int64}}))
+  LIMIT 1 BY {d.trace}, {d.span}
+)
+GROUP BY trace
+"""
+"""Each span once: exporters that had no answer send it again."""
+
+
+def sums(connection: Connection, dialect: Dialect, ids: Sequence[Began]) -> Iterator[FleetRun]:
+    """What the spans of these traces add up to, in their order."""
+    sql = _SUMS.format(
+        d=dialect,
+        kind=dialect.kind,
+        model=dialect.model,
+        agent=dialect.agent,
+        outcome=dialect.outcome,
+        input_tokens=dialect.input_tokens,
+        output_tokens=dialect.output_tokens,
+    )
+    values = {"ids": [trace for trace, _ in ids], "least": min(start for _, start in ids)}
+    known = {row[0]: row for row in connection.rows(sql, values)}
+    for trace, _ in ids:
+        row = known.get(trace)
+        if row is None or not row[14]:
+            continue
+        yield FleetRun(
+            trace=trace,
+            name=row[1],
+            service=row[2],
+            agent=row[3] or None,
+            models=row[4] or None,
+            outcome=row[5],
+            start_ns=row[6],
+            duration_ns=row[7] - row[6],
+            spans=row[8],
+            steps=row[9],
+            calls=row[10],
+            errors=row[11],
+            input_tokens=row[12],
+            output_tokens=row[13],
+        )
