@@ -27,7 +27,7 @@ from rich.text import Text
 from arc_tui.config import read_redaction
 from arc_tui.places import database
 from arc_tui.ui import format
-from arc_tui.ui.format import count, escape_controls, one_line, plain
+from arc_tui.ui.format import count, cut, escape_controls, one_line, plain
 from arc_tui.ui.tables import Table
 from arc_tui.views.runs import held_out_text
 from replay.budget import Limits
@@ -43,6 +43,7 @@ from taxonomy.judgements.diagnoses import undiagnosed
 from taxonomy.judgements.schema import open_ledger
 
 if TYPE_CHECKING:
+    from arc_tui.importing import ImportReport, Progress
     from replay.locked.estimate import Estimate
 
 E = TypeVar("E")
@@ -396,6 +397,25 @@ def diagnose_new(store: Store) -> None:
 
     for error in importing.run_to_end(importing.diagnose_new(store)):
         click.echo(f"arc: {one_line(error)}", err=True)
+
+
+def drain_import(work: Iterator[Progress | ImportReport]) -> ImportReport:
+    """Run an import to its end with a progress line on stderr where that is a terminal."""
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+    from rich.progress import Progress as Bar
+
+    from arc_tui import importing
+
+    out = console(err=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Bar(*columns, console=out, transient=True, disable=not out.is_terminal) as bar:
+        task = bar.add_task("", total=None)
+        for event in work:
+            if isinstance(event, importing.ImportReport):
+                return event
+            name = plain(Path(event.path).name)
+            bar.update(task, description=cut(name, 40), completed=event.done, total=event.total)
+    return importing.ImportReport()
 
 
 def print_json(value: Any) -> None:

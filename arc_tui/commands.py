@@ -103,6 +103,15 @@ GOLDEN = _group(
         "rm": "arc_tui.features.golden.command:remove",
     },
 )
+FLEET = _group(
+    "Trace stores of a team, in ClickHouse: list their runs, copy runs from them.",
+    {
+        "add": "arc_tui.features.fleet.command:add",
+        "ls": "arc_tui.features.fleet.command:ls",
+        "pull": "arc_tui.features.fleet.command:pull",
+        "rm": "arc_tui.features.fleet.command:remove",
+    },
+)
 BUNDLE = _group(
     "Replays as portable files.",
     {"verify": "arc_tui.features.database.recover:verify_replay"},
@@ -170,6 +179,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "db": "arc_tui.commands:DB",
         "config": "arc_tui.features.settings.command:config",
         "doctor": "arc_tui.features.doctor:doctor",
+        "fleet": "arc_tui.commands:FLEET",
         "serve": "arc_tui.serve.command:serve",
         "mcp": "arc_tui.mcp.command:mcp",
         "help": "arc_tui.features.help.command:help_",

@@ -22,6 +22,7 @@ from replay.store.handle import Store, now_ns
 from replay.store.rows import source_ids, trace_rows
 from replay.store.trouble import StoreTooOld, is_of_file
 from replay.store.write import Finished, Writer, group_batches
+from replay.trace import Batch
 from taxonomy.calibration.approval import counts_until, trusted_scores
 from taxonomy.diagnosis import diagnose
 from taxonomy.judgements import diagnoses
@@ -206,6 +207,43 @@ def _import_file(
         error=next(iter(bugs), error),
         bug=bool(bugs),
     )
+
+
+def take_batches(
+    store: Store, batches: Iterator[Batch], tally: Tally, now: Progress, *, format: str
+) -> Generator[Progress, None, FileReport]:
+    """Import traces that were read elsewhere than from a file, undiagnosed; yields progress after
+    each and returns what came of `now.path`. Closed early, it drops the unfinished trace."""
+    writer, display = Writer(store), now.path
+    finished: list[Finished] = []
+    bugs: list[str] = []
+    error: str | None = None
+    with _boundary(f"{display}: cannot be read", bugs):
+        try:
+            for group in group_batches(batches):
+                for each in writer.take(group):
+                    if isinstance(each, BadTrace):  # this trace; others may be fine
+                        error = str(each)
+                        continue
+                    finished.append(each)
+                    yield structs.replace(now, traces=now.traces + len(finished))
+        except StoreUnusable:
+            raise
+        except BadTrace as refused:
+            error = str(refused)
+        finally:
+            _drop_unfinished(writer)
+    report = FileReport(
+        path=display,
+        format=format,
+        traces=tuple(finished),
+        counts=dict(tally.counts),
+        unknown=dict(tally.unknown),
+        problems=tuple(tally.problems),
+        error=next(iter(bugs), error),
+        bug=bool(bugs),
+    )
+    return _mask(store, report)
 
 
 @contextmanager

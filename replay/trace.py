@@ -295,6 +295,9 @@ class Header(Struct, frozen=True, kw_only=True, omit_defaults=True):
     end_ns: int | None = None
 
 
+FLEET = "fleet:"
+"""How the path of a run begins that was read from a trace store; its name follows."""
+
 GOLDEN = "arc.golden"
 """The label that names the golden set a run was measured on, as attributes and metadata of sources
 do: `"<version> <digest>"`."""

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from replay.fleet.connection import Connection, identifier
-from replay.fleet.stores import BadFleet
+from replay.fleet.stores import BadFleet, FleetStore
 from replay.formats.genai import attributes
 from replay.formats.genai.attributes import Thing
 
@@ -67,13 +67,17 @@ WHERE database = currentDatabase() ORDER BY table, position
 """
 
 
-def find_dialect(connection: Connection) -> Dialect:
-    """The dialect of a database. Raises BadFleet, saying what was looked for, where there is none;
+def find_dialect(connection: Connection, store: FleetStore) -> Dialect:
+    """The dialect of a database, asked for the services or the project of a store only. Raises BadFleet, saying what was looked for, where there is none;
     FleetError where it cannot be asked."""
     tables: dict[str, dict[str, str]] = {}
     for table, name, type_ in connection.rows(_COLUMNS):
         tables.setdefault(table, {})[name] = type_
-    return choose(tables, connection.address.database)
+    found = choose(tables, connection.address.database)
+    if not store.services:
+        return found
+    services = ", ".join(map(_text, store.services))
+    return structs.replace(found, always=f"{found.service} IN ({services})")
 
 
 def choose(tables: Tables, database: str) -> Dialect:

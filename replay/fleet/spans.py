@@ -18,7 +18,7 @@ from replay.formats import otlp
 from replay.formats.genai import attributes
 from replay.formats.genai.records import SERVER, Event, RawSpan, flat, hexadecimal
 from replay.formats.source import Tally
-from replay.trace import Batch, Json, Status
+from replay.trace import FLEET, Batch, Json, Status
 
 TOGETHER = 20
 """Traces that are read by one question."""
@@ -49,7 +49,7 @@ def read_traces(
         found = (row for block in connection.blocks(sql, values) for row in block)
         for name, rows in groupby(found, key=lambda row: row[0]):
             raws = [_raw(row) for row in rows]
-            batch = otlp.batch_of(str(name), raws, [], f"fleet:{connection.name}", tally)
+            batch = otlp.batch_of(str(name), raws, [], f"{FLEET}{connection.name}", tally)
             if batch is not None:
                 yield batch
 

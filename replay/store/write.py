@@ -29,7 +29,7 @@ from replay.steps import Node, Plan, plan
 from replay.store import spans, text_index
 from replay.store.content import Content
 from replay.store.handle import Store, now_ns
-from replay.trace import AnySpan, Batch, Header, Level, ModelCall, SourceScore, ToolCall
+from replay.trace import FLEET, AnySpan, Batch, Header, Level, ModelCall, SourceScore, ToolCall
 
 Verdict = Literal["new", "duplicate", "grown", "lesser", "replaced"]
 
@@ -487,8 +487,11 @@ def of_header(content: Content, header: Header) -> Header:
 
 
 def _absolute(path: str | None) -> str | None:
-    """Where a file lies, whatever folder it was named from; `-` is standard input."""
-    return path if path is None or path == "-" else os.path.abspath(path)
+    """Where a file lies, whatever folder it was named from; `-` is standard input, and a trace
+    store no file."""
+    if path is None or path == "-" or path.startswith(FLEET):
+        return path
+    return os.path.abspath(path)
 
 
 def of_span(content: Content, span: AnySpan) -> AnySpan:

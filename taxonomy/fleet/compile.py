@@ -307,15 +307,19 @@ def _filled(asked: Asks) -> str:
 
 
 def _at_word(text: str) -> str:
-    """An expression of RE2 for a text where a word begins."""
-    words = r"\s+".join(map(_quoted, text.split()))
-    return rf"(?i)(^|[^\pL\pN_]){words}"
+    """An expression of RE2 for a text where a word begins. Attributes hold messages as JSON, so
+    what JSON may escape is found either way."""
+    words = r"(?:\s|\\+[nrt])+".join("".join(map(_character, word)) for word in text.split())
+    return rf"(?i)(?:^|[^\pL\pN_]|\\+[nrt]){words}"
 
 
-def _quoted(word: str) -> str:
-    return "".join(
-        each if each.isalnum() or each == "_" else f"\\x{{{ord(each):x}}}" for each in word
-    )
+def _character(each: str) -> str:
+    plain = each if each.isascii() and each.isalnum() else f"\\x{{{ord(each):x}}}"
+    if each.isascii():
+        return rf"\\*{plain}" if each in '"\\/' else plain
+    escaped = each.encode("utf-16-be").hex()
+    units = "".join(rf"\\+u{escaped[at : at + 4]}" for at in range(0, len(escaped), 4))
+    return f"(?:{plain}|{units})"
 
 
 def fields_of_stores() -> Iterator[str]:

@@ -5,7 +5,7 @@ sums by id, so that attributes, which hold every message, are read of few traces
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -16,7 +16,8 @@ from taxonomy.fleet.compile import Compiled, Window, compile_query, span_window
 PAGE = 200
 """Ids that are read together."""
 
-_DAY_NS = 86_400_000_000_000
+_SECOND_NS = 1_000_000_000
+_DAY_NS = 86_400 * _SECOND_NS
 
 
 class FleetRun(Struct, frozen=True, kw_only=True):
@@ -70,7 +71,7 @@ def list_runs(
     asked = question(connection, dialect, text, window)
     found: list[FleetRun] = []
     for ids in pages(connection, dialect, asked, window):
-        for run in sums(connection, dialect, ids):
+        for run in sums(connection, dialect, ids, window):
             if limit is not None and len(found) == limit:
                 return FleetList(rows=tuple(found), more=True, notes=asked.notes)
             found.append(run)
@@ -102,19 +103,20 @@ def pages(
 
 
 def _starts(dialect: Dialect, window: Window) -> str:
-    """When each trace of a window began. What is seen a day before tells those that only went on
-    in it."""
+    """When each trace of a window began, to the second. What is seen a day before tells those that
+    only went on in it."""
     table, trace, start = dialect.spans, dialect.trace, dialect.start
     if dialect.lookup is not None and not dialect.always:
         table, trace, start = dialect.lookup, "TraceId", "Start"
     seen = window.from_ns - _DAY_NS
+    least = window.from_ns // _SECOND_NS * _SECOND_NS
     also = f" AND ({dialect.always})" if dialect.always else ""
     nanoseconds = f"toUnixTimestamp64Nano(toDateTime64(min({start}), 9))"
     return (
         f"SELECT {trace} AS trace, {nanoseconds} AS start_ns FROM {table}"
         f" WHERE {start} >= fromUnixTimestamp64Nano(toInt64({seen}))"
         f" AND {start} < fromUnixTimestamp64Nano(toInt64({window.until_ns})){also}"
-        f" GROUP BY {trace} HAVING start_ns >= {window.from_ns}"
+        f" GROUP BY {trace} HAVING start_ns >= {least}"
     )
 
 
@@ -143,8 +145,11 @@ GROUP BY trace
 """Each span once: exporters that had no answer send it again."""
 
 
-def sums(connection: Connection, dialect: Dialect, ids: Sequence[Began]) -> Iterator[FleetRun]:
-    """What the spans of these traces add up to, in their order."""
+def sums(
+    connection: Connection, dialect: Dialect, ids: Sequence[Began], window: Window
+) -> list[FleetRun]:
+    """What the spans of those of these traces add up to that are runs and began in the window, the
+    newest first."""
     sql = _SUMS.format(
         d=dialect,
         kind=dialect.kind,
@@ -154,25 +159,43 @@ def sums(connection: Connection, dialect: Dialect, ids: Sequence[Began]) -> Iter
         input_tokens=dialect.input_tokens,
         output_tokens=dialect.output_tokens,
     )
-    values = {"ids": [trace for trace, _ in ids], "least": min(start for _, start in ids)}
+    began = _first_seen(connection, dialect, ids)
+    values = {"ids": list(began), "least": min(began.values())}
     known = {row[0]: row for row in connection.rows(sql, values)}
-    for trace, _ in ids:
-        row = known.get(trace)
-        if row is None or not row[14]:
-            continue
-        yield FleetRun(
-            trace=trace,
-            name=row[1],
-            service=row[2],
-            agent=row[3] or None,
-            models=row[4] or None,
-            outcome=row[5],
-            start_ns=row[6],
-            duration_ns=row[7] - row[6],
-            spans=row[8],
-            steps=row[9],
-            calls=row[10],
-            errors=row[11],
-            input_tokens=row[12],
-            output_tokens=row[13],
+    found = [_run(trace, known[trace]) for trace, _ in ids if trace in known and known[trace][14]]
+    inside = [run for run in found if window.from_ns <= run.start_ns < window.until_ns]
+    return sorted(inside, key=lambda run: -run.start_ns)
+
+
+def _first_seen(connection: Connection, dialect: Dialect, ids: Sequence[Began]) -> dict[str, int]:
+    """When each trace began, also where that was long before it was seen here: a table of starts,
+    which is sorted by trace, tells it."""
+    began = dict(ids)
+    if dialect.lookup is not None:
+        sql = (
+            "SELECT TraceId, toUnixTimestamp64Nano(toDateTime64(min(Start), 9))"
+            f" FROM {dialect.lookup} WHERE TraceId IN {{ids:Array(String)}} GROUP BY TraceId"
         )
+        began |= {
+            str(trace): int(start) for trace, start in connection.rows(sql, {"ids": list(began)})
+        }
+    return began
+
+
+def _run(trace: str, row: Sequence[Any]) -> FleetRun:
+    return FleetRun(
+        trace=trace,
+        name=row[1],
+        service=row[2],
+        agent=row[3] or None,
+        models=row[4] or None,
+        outcome=row[5],
+        start_ns=row[6],
+        duration_ns=row[7] - row[6],
+        spans=row[8],
+        steps=row[9],
+        calls=row[10],
+        errors=row[11],
+        input_tokens=row[12],
+        output_tokens=row[13],
+    )

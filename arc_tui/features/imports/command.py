@@ -14,8 +14,6 @@ from pathlib import Path
 import click
 from msgspec import Struct, structs
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-from rich.progress import Progress as Bar
 from rich.table import Table
 
 from arc_tui import attachment, importing
@@ -24,6 +22,7 @@ from arc_tui.cli import (
     RUN_NAME,
     console,
     db_option,
+    drain_import,
     examples,
     json_option,
     open_store,
@@ -105,7 +104,7 @@ def import_(
         work = importing.import_paths(
             store, paths, format=format_, task_from=task_from, replace=replace
         )
-        report = drain(work)
+        report = drain_import(work)
     if unknown:
         _print_unknown(report, as_json)
     elif as_json:
@@ -160,20 +159,6 @@ def _pausing() -> Callable[[float], bool]:
         return not ended
 
     return pause
-
-
-def drain(work: Iterator[importing.Progress | importing.ImportReport]) -> importing.ImportReport:
-    """Run an import to its end with a progress line on stderr where that is a terminal."""
-    out = console(err=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Bar(*columns, console=out, transient=True, disable=not out.is_terminal) as bar:
-        task = bar.add_task("", total=None)
-        for event in work:
-            if isinstance(event, importing.ImportReport):
-                return event
-            name = plain(Path(event.path).name)
-            bar.update(task, description=cut(name, 40), completed=event.done, total=event.total)
-    return importing.ImportReport()
 
 
 def _print(report: importing.ImportReport, *, verbose: bool) -> None:

@@ -1,0 +1,157 @@
+"""What `arc fleet` does: open a store by its name, list its runs, copy runs from it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from msgspec import Struct, structs
+
+from arc_tui import config, importing
+from arc_tui.importing import ImportReport, Progress
+from replay.fleet.connection import Bounds, Connection
+from replay.fleet.dialects import Dialect, find_dialect
+from replay.fleet.spans import read_traces
+from replay.fleet.stores import NAME, FleetStore, address_of, find_store, password_of
+from replay.formats import otlp
+from replay.formats.source import Tally
+from replay.store.handle import Store
+from replay.trace import FLEET
+from taxonomy.fleet.compile import Window
+from taxonomy.fleet.listing import FleetList, FleetRun, list_runs, pages, question, sums
+from taxonomy.query.filter import among
+
+
+def stores_file() -> Path:
+    """Where the stores are kept: beside the settings."""
+    return config.config_file().with_name(NAME)
+
+
+class OpenFleet(Struct, frozen=True):
+    """A store that can be asked."""
+
+    connection: Connection
+    dialect: Dialect
+
+
+@contextmanager
+def open_fleet(name: str, bounds: Bounds, store: FleetStore | None = None) -> Iterator[OpenFleet]:
+    """The store of that name, or `store` under it. Raises NotFound, BadFleet, FleetError."""
+    known = store or find_store(stores_file(), name)
+    ca = None if known.ca is None else Path(known.ca)
+    with closing(
+        Connection(name, address_of(known.url), password_of(name), bounds, ca)
+    ) as connection:
+        yield OpenFleet(connection, find_dialect(connection, known))
+
+
+class Listed(Struct, frozen=True, kw_only=True):
+    """A run of a store, and the id of its recording here where it was pulled."""
+
+    run: FleetRun
+    local: str | None
+
+
+class FleetView(Struct, frozen=True, kw_only=True):
+    """The runs of a store that a question means, and what the answer took and is not."""
+
+    fleet: str
+    dialect: str
+    query: str
+    from_ns: int
+    until_ns: int
+    runs: tuple[Listed, ...]
+    more: bool
+    notes: tuple[str, ...]
+    questions: int
+    bytes_read: int
+
+
+def list_fleet(
+    name: str, query: str, window: Window, bounds: Bounds, store: Store, *, limit: int | None
+) -> FleetView:
+    """The newest runs of a store that a question means. Raises BadQuery, BadFleet, FleetError."""
+    with open_fleet(name, bounds) as fleet:
+        found: FleetList = list_runs(fleet.connection, fleet.dialect, query, window, limit=limit)
+        read = fleet.connection.read
+        local = local_ids(store, (run.trace for run in found.rows))
+    return FleetView(
+        fleet=name,
+        dialect=fleet.dialect.title,
+        query=query,
+        from_ns=window.from_ns,
+        until_ns=window.until_ns,
+        runs=tuple(
+            Listed(run=run, local=local[run.trace][0] if run.trace in local else None)
+            for run in found.rows
+        ),
+        more=found.more,
+        notes=found.notes,
+        questions=read.questions,
+        bytes_read=read.bytes_read,
+    )
+
+
+def local_ids(store: Store, traces: Iterable[str]) -> dict[str, tuple[str, int]]:
+    """(key, spans that the source had) of the traces that are here, by the id of their source."""
+    found = store.db.execute(
+        "SELECT source_id, trace, spans FROM trace_summary WHERE preferred"
+        " AND source_id IN (SELECT value FROM json_each(?))",
+        (among(list(traces)),),
+    )
+    return {source: (key, spans) for source, key, spans in found}
+
+
+def pull(
+    name: str, query: str, window: Window, bounds: Bounds, store: Store, *, limit: int | None
+) -> Generator[Progress | ImportReport, None, None]:
+    """Copy runs of a store, newest first, through the ordinary importer: masked, indexed, and
+    diagnosed at the end. What is here with as many spans is not read again, so a pull that was
+    stopped goes on where it was. Yields progress, at last the report.
+
+    Raises BadQuery, BadFleet, FleetError.
+    """
+    reports: list[importing.FileReport] = []
+    with open_fleet(name, bounds) as fleet:
+        asked = question(fleet.connection, fleet.dialect, query, window)
+        seen = 0
+        for ids in pages(fleet.connection, fleet.dialect, asked, window):
+            runs = sums(fleet.connection, fleet.dialect, ids, window)
+            runs = runs if limit is None else runs[: limit - seen]
+            seen += len(runs)
+            wanted = _not_here(store, runs)
+            tally = Tally()
+            batches = read_traces(fleet.connection, fleet.dialect, wanted, tally)
+            now = Progress(done=seen, total=limit or seen, path=f"{FLEET}{name}", traces=seen)
+            report = yield from importing.take_batches(store, batches, tally, now, format=otlp.NAME)
+            reports.append(report)
+            if limit is not None and seen >= limit:
+                break
+    undiagnosed = yield from importing.diagnose_new(store)
+    yield ImportReport(files=_joined(reports), undiagnosed=undiagnosed)
+
+
+def _not_here(store: Store, runs: Sequence[FleetRun]) -> list[tuple[str, int]]:
+    """The runs whose recording is not here, or had fewer spans."""
+    local = local_ids(store, (run.trace for run in runs))
+    return [
+        (run.trace, run.start_ns)
+        for run in runs
+        if run.trace not in local or local[run.trace][1] < run.spans
+    ]
+
+
+def _joined(pages_: Sequence[importing.FileReport]) -> tuple[importing.FileReport, ...]:
+    """The pages of a pull as one report."""
+    if not pages_:
+        return ()
+    return (
+        structs.replace(
+            pages_[0],
+            traces=tuple(each for page in pages_ for each in page.traces),
+            problems=tuple(each for page in pages_ for each in page.problems),
+            error=next((page.error for page in pages_ if page.error), None),
+            bug=any(page.bug for page in pages_),
+        ),
+    )

@@ -1,0 +1,112 @@
+"""ClickHouse with the runs of a made-up agent, and a database here with the same runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+
+from arc_tui import importing
+from replay.fleet.connection import Bounds, Connection
+from replay.fleet.stores import address_of
+from taxonomy.judgements.schema import open_ledger
+from tests.fleet import corpus, exporter
+
+RUNS = 60
+USER, PASSWORD = "reader", "it's \\secret"
+
+
+@pytest.fixture(autouse=True)
+def _needs_the_engine() -> None:
+    if find_spec("chdb") is None:
+        if os.environ.get("CI"):
+            pytest.fail("the extra `clickhouse` is not installed")
+        pytest.skip("needs ClickHouse itself: pip install -e '.[clickhouse]'")
+
+
+class Store(NamedTuple):
+    """A server: its port, and a client that may write."""
+
+    port: int
+    client: Any
+
+    def url(self, database: str) -> str:
+        return f"clickhouse+http://{USER}@127.0.0.1:{self.port}/{database}"
+
+    def connect(self, database: str, bounds: Bounds | None = None) -> Connection:
+        return Connection("prod", address_of(self.url(database)), PASSWORD, bounds or Bounds())
+
+    def fill(self, database: str, file: Path, **form: Any) -> None:
+        """The rows of a file in a database of its own."""
+        self.client.command(f"CREATE DATABASE {database}")
+        for statement in exporter.tables(f"{database}.otel_traces", **form):
+            self.client.command(statement)
+        lines = [
+            msgspec.json.encode(row) for row in exporter.rows(file, json=form.get("json", False))
+        ]
+        self.client.raw_insert(
+            f"{database}.otel_traces", insert_block=b"\n".join(lines), fmt="JSONEachRow"
+        )
+
+
+@contextmanager
+def serving(folder: Path, *more: str) -> Iterator[Store]:
+    import clickhouse_connect
+
+    command = [sys.executable, "-m", "tests.fleet.server", str(folder), *more]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        port = int(process.stdout.readline())
+        try:
+            if "--tls" in more:
+                yield Store(port, None)
+                return
+            client = clickhouse_connect.get_client(
+                host="127.0.0.1", port=port, username=USER, password=PASSWORD
+            )
+            yield Store(port, client)
+            client.close()
+        finally:
+            process.stdin.close()
+            process.wait(30)
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return corpus.write(tmp_path_factory.mktemp("fleet") / "runs.jsonl", RUNS)
+
+
+@pytest.fixture(scope="session")
+def fleet(tmp_path_factory: pytest.TempPathFactory, made: Path) -> Iterator[Store]:
+    """A database a form of the exporter's table, each with the same runs; one without outcomes."""
+    folder = tmp_path_factory.mktemp("clickhouse")
+    with serving(folder / "data", "--user", USER, "--password", PASSWORD) as store:
+        store.fill("maps", made)
+        store.fill("json", made, json=True)
+        store.fill("no_lookup", made, lookup=False)
+        without = corpus.write(folder / "without.jsonl", 12, outcomes=False)
+        store.fill("no_outcome", without)
+        store.client.command("CREATE DATABASE other")
+        store.client.command("CREATE TABLE other.clicks (At DateTime, Who String) ENGINE = Memory")
+        yield store
+
+
+@pytest.fixture(scope="session")
+def local(tmp_path_factory: pytest.TempPathFactory, made: Path) -> Path:
+    """The same runs, imported."""
+    path = tmp_path_factory.mktemp("local") / "arc.db"
+    with open_ledger(path) as store:
+        for _ in importing.import_paths(store, [made]):
+            pass
+    return path

@@ -1,0 +1,208 @@
+"""`arc fleet`: a store is named, listed and pulled from as its user would."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from arc_tui.commands import cli
+from arc_tui.features.fleet import run as fleet_run
+from replay.errors import ArcError
+from replay.fleet.connection import Connection
+from replay.fleet.stores import NAME, variable
+from replay.store.rows import trace_rows
+from taxonomy.judgements.schema import open_ledger
+from tests.fleet.conftest import PASSWORD, RUNS, USER, Store, serving
+
+pytestmark = [pytest.mark.process, pytest.mark.slow]
+
+LONG_AGO = ("--since", "2020")
+
+
+@pytest.fixture(autouse=True)
+def _at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARC_CONFIG_DIR", str(tmp_path / "conf"))
+    monkeypatch.setenv("ARC_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv(variable("prod"), PASSWORD)
+
+
+def arc(*words: str, code: int = 0) -> Result:
+    found = CliRunner().invoke(cli, words, standalone_mode=False)
+    assert found.exception is None, found.exception
+    assert (found.return_value or 0) == code
+    return found
+
+
+def refused(*words: str) -> str:
+    """The sentence, and nothing on stdout."""
+    found = CliRunner().invoke(cli, words, standalone_mode=False)
+    assert isinstance(found.exception, ArcError), found.exception
+    assert found.stdout == ""
+    return str(found.exception)
+
+
+@pytest.fixture
+def prod(fleet: Store) -> Store:
+    arc("fleet", "add", "prod", fleet.url("maps"))
+    return fleet
+
+
+def test_a_store_is_named_checked_and_listed(prod: Store, tmp_path: Path) -> None:
+    kept = (tmp_path / "conf" / NAME).read_text()
+    assert prod.url("maps") in kept
+    assert PASSWORD not in kept
+    assert "OpenTelemetry exporter (maps)" in arc("fleet", "add", "prod", prod.url("maps")).stdout
+    assert arc("fleet", "ls").stdout.splitlines()[1].startswith("prod\t")
+    listed = arc("fleet", "ls", "prod", "outcome:failed", *LONG_AGO)
+    assert len(listed.stdout.splitlines()) > 2
+    assert "OpenTelemetry exporter (maps)" in listed.stderr
+    assert "begun 2020-01-01" in listed.stderr
+    arc("fleet", "rm", "prod")
+    assert "No fleet yet" in arc("fleet", "ls").stderr
+
+
+def test_what_was_pulled_is_what_an_import_of_the_file_brings(
+    prod: Store, local: Path, tmp_path: Path
+) -> None:
+    assert (
+        f"prod: {RUNS} runs pulled"
+        in arc("fleet", "pull", "prod", *LONG_AGO, "--limit", "0").stdout
+    )
+    with open_ledger(tmp_path / "data" / "arc.db") as store, open_ledger(local) as other:
+        mine = {row.trace: row for row in trace_rows(store)}
+        theirs = {row.trace: row for row in trace_rows(other)}
+    assert mine.keys() == theirs.keys()  # keys are digests of what is in a trace
+    assert {row.path for row in mine.values()} == {"fleet:prod"}
+    changed = {"imported_ns", "path"}
+    for key, row in mine.items():
+        for name in row.__struct_fields__:
+            if name not in changed:
+                assert getattr(row, name) == getattr(theirs[key], name), name
+
+
+def test_a_second_pull_reads_nothing_again(prod: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    rows, blocks = Connection.rows, Connection.blocks
+    monkeypatch.setattr(
+        Connection, "rows", lambda self, sql, *more: asked.append(sql) or rows(self, sql, *more)
+    )
+    monkeypatch.setattr(
+        Connection, "blocks", lambda self, sql, *more: asked.append(sql) or blocks(self, sql, *more)
+    )
+    arc("fleet", "pull", "prod", "tool:refund_order", *LONG_AGO, "--limit", "5")
+    assert any("toJSONString(SpanAttributes)" in sql for sql in asked)
+    asked.clear()
+    again = arc("fleet", "pull", "prod", "tool:refund_order", *LONG_AGO, "--limit", "5")
+    assert "0 runs pulled" in again.stdout
+    assert "here already" in again.stdout
+    assert not any("toJSONString(SpanAttributes)" in sql for sql in asked)
+
+
+def test_a_pull_that_was_stopped_goes_on_where_it_was(prod: Store, tmp_path: Path) -> None:
+    arc("fleet", "pull", "prod", *LONG_AGO, "--limit", "7")
+    report = json.loads(arc("fleet", "pull", "prod", *LONG_AGO, "--limit", "0", "--json").stdout)
+    assert len(report["files"][0]["traces"]) == RUNS - 7
+    with open_ledger(tmp_path / "data" / "arc.db") as store:
+        assert len(trace_rows(store)) == RUNS
+
+
+def test_a_list_tells_which_runs_are_here(prod: Store) -> None:
+    arc("fleet", "pull", "prod", *LONG_AGO, "--limit", "2")
+    found: dict[str, Any] = json.loads(
+        arc("fleet", "ls", "prod", *LONG_AGO, "--limit", "4", "--json").stdout
+    )
+    assert [each["local"] is not None for each in found["runs"]] == [True, True, False, False]
+    assert found["more"] is True
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("add", "x", "clickhouse://a:secret@host/db"), "the URL holds a password"),
+        (("add", "x", "https://host"), "begins with clickhouse://"),
+        (("add", "x", "clickhouse://host/a/b"), "the name of one database"),
+        (("add", "x", "clickhouse://host:many/a"), "not a URL"),
+        (("add", "x", "clickhouse:///a"), "names no host"),
+        (("add", "x", "clickhouse://host/a?readonly=0"), "takes no options"),
+        (("add", "no such/name", "clickhouse://h/a", "--no-check"), "cannot name a store"),
+        (("ls", "staging"), "no fleet 'staging'"),
+        (("rm", "staging"), "no fleet 'staging'"),
+        (("ls", "prod", "--since", "yesterday"), "'yesterday' is no time"),
+        (("ls", "prod", "--since", "1d", "--until", "2d"), "--since is not before --until"),
+        (("ls", "prod", "tag:loop"), "tag cannot be asked of this store"),
+        (("pull", "prod", "outcom:failed"), "did you mean 'outcome'"),
+    ],
+)
+def test_bad_input_gets_a_sentence(prod: Store, words: tuple[str, ...], said: str) -> None:
+    sentence = refused("fleet", *words)
+    assert said in sentence
+    assert "secret" not in sentence
+
+
+def test_a_file_of_stores_that_is_none_is_said(tmp_path: Path) -> None:
+    (tmp_path / "conf").mkdir()
+    for text, said in (
+        ("[prod", "invalid TOML"),
+        ("[prod]\nurl = 3", "url"),
+        ("[prod]\nx = 1", "x"),
+    ):
+        (tmp_path / "conf" / NAME).write_text(text)
+        sentence = refused("fleet", "ls")
+        assert NAME in sentence
+        assert said in sentence
+
+
+def test_a_wrong_password_and_a_server_that_is_not_there(
+    fleet: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable("prod"), "wrong")
+    assert "user or password is wrong" in refused("fleet", "add", "prod", fleet.url("maps"))
+    nobody = f"clickhouse+http://{USER}@127.0.0.1:1/maps"
+    assert "cannot be reached" in refused("fleet", "add", "prod", nobody)
+    assert "No fleet yet" in arc("fleet", "ls").stderr
+
+
+def test_only_a_certificate_that_is_trusted_is_believed(tmp_path: Path) -> None:
+    if shutil.which("openssl") is None:
+        pytest.skip("needs openssl")
+    made, both = tmp_path / "cert.pem", tmp_path / "both.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+         "-nodes", "-keyout", tmp_path / "key.pem", "-out", made, "-days", "2",
+         "-subj", "/CN=arc", "-addext", "subjectAltName=IP:127.0.0.1"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    both.write_bytes(made.read_bytes() + (tmp_path / "key.pem").read_bytes())
+    with serving(tmp_path / "d", "--user", USER, "--password", PASSWORD, "--tls", str(both)) as it:
+        url = f"clickhouse://{USER}@127.0.0.1:{it.port}/default"
+        assert "its certificate is not trusted" in refused("fleet", "add", "prod", url)
+        trusted = refused("fleet", "add", "prod", url, "--ca", str(made))
+        assert "no known table of spans in database 'default'" in trusted
+
+
+def test_the_extra_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "arc_tui.cli.find_spec",
+        lambda name: None if name == "clickhouse_connect" else find_spec(name),
+    )
+    arc("fleet", "add", "prod", "clickhouse://reader@host/otel", "--no-check")
+    for words in (("ls", "prod"), ("pull", "prod"), ("add", "x", "clickhouse://host/a")):
+        sentence = refused("fleet", *words)
+        assert "needs clickhouse-connect, which is not installed" in sentence
+        assert "pip install 'arc-tui[fleet]'" in sentence
+
+
+def test_nothing_of_the_store_is_left_open(prod: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[bool] = []
+    close = Connection.close
+    monkeypatch.setattr(Connection, "close", lambda self: closed.append(True) or close(self))
+    refused("fleet", "ls", "prod", "tag:loop")
+    assert closed == [True]
+    assert fleet_run.stores_file().name == NAME

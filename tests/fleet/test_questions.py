@@ -1,0 +1,225 @@
+"""A store in ClickHouse answers as the database here does on the same runs, run by run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from replay.fleet.connection import Bounds, FleetError
+from replay.fleet.dialects import Dialect, find_dialect
+from replay.fleet.stores import BadFleet, FleetStore
+from taxonomy.fleet.compile import NO_OUTCOME, Window, compile_query, fields_of_stores
+from taxonomy.fleet.listing import FleetList, list_runs
+from taxonomy.judgements.schema import open_ledger
+from taxonomy.query.compile import runs_meant
+from taxonomy.query.fields import BY_NAME, FIELDS
+from taxonomy.query.language import BadQuery
+from taxonomy.query.listing import RunRow, run_rows
+from tests.fleet import exporter
+from tests.fleet.conftest import RUNS, Store
+from tests.fleet.corpus import BEGAN_NS, DAY_NS
+from tests.replay.otlp_case import hexed
+
+pytestmark = [pytest.mark.process, pytest.mark.slow]
+
+ALL = Window(BEGAN_NS - DAY_NS, BEGAN_NS + 30 * DAY_NS)
+FORMS = ("maps", "json", "no_lookup")
+
+
+def ask(fleet: Store, database: str, query: str, window: Window = ALL, **more: object) -> FleetList:
+    connection = fleet.connect(database)
+    url = fleet.url(database)
+    dialect = find_dialect(connection, FleetStore(url=url, **more))  # type: ignore[arg-type]
+    found = list_runs(connection, dialect, query, window, limit=None)
+    connection.close()
+    return found
+
+
+def here(path: Path, query: str) -> list[RunRow]:
+    with open_ledger(path) as store:
+        return list(run_rows(store, runs_meant(store, query)))
+
+
+@pytest.mark.parametrize("database", FORMS)
+def test_each_run_is_counted_as_here(fleet: Store, local: Path, database: str) -> None:
+    found = {each.trace: each for each in ask(fleet, database, "").rows}
+    rows = {row.source_id: row for row in here(local, "")}
+    assert found.keys() == rows.keys()
+    assert len(found) == RUNS
+    for trace, run in found.items():
+        row = rows[trace]
+        counted = (
+            run.spans, run.steps, run.calls, run.errors, run.input_tokens, run.output_tokens,
+            run.models, run.agent, run.outcome, run.start_ns, run.start_ns + run.duration_ns,
+        )  # fmt: skip
+        assert counted == (
+            row.spans, row.steps, row.calls, row.errors, row.input_tokens, row.output_tokens,
+            row.models, row.agent, row.outcome, row.start_ns, row.end_ns,
+        )  # fmt: skip
+
+
+QUERIES = (
+    "outcome:failed", "outcome:passed", "outcome:unknown", "not outcome:failed", "tool:refund_order",
+    "tool:refund*", "tool.error", "tool.error:get_order", "step.error", "step.error:timeout",
+    "model:claude*", "model:gpt-4o-mini", "model=gpt-4o-mini", "agent:supp", "agent:nobody",
+    "steps>3", "steps=1", "calls<2", "errors>0", "errors=0", "tokens>=900", "tokens<200",
+    "output>36", "duration>1s", "step.tokens>300", "step.duration>400ms", "source:7",
+    "label:service=support", "label:environment=pr*", 'variant:""', "claude", "supp*",
+    '"on its way"', '"café 3"', "says:W7", "start>=2025", "before:2020",
+    "outcome:failed tool:refund_order", "(errors>0 or steps>4) not model:claude*",
+    "not (tool:search_docs or tool:get_order)",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("database", FORMS)
+def test_a_question_means_the_same_runs_as_here(fleet: Store, local: Path, database: str) -> None:
+    telling = 0
+    for query in QUERIES:
+        found = {each.trace for each in ask(fleet, database, query).rows}
+        assert found == {row.source_id for row in here(local, query)}, query
+        telling += 0 < len(found) < RUNS
+    assert telling > len(QUERIES) / 2  # most of them tell runs apart
+
+
+def dialect_of(fleet: Store) -> Dialect:
+    connection = fleet.connect("maps")
+    found = find_dialect(connection, FleetStore(url=fleet.url("maps")))
+    connection.close()
+    return found
+
+
+def test_every_field_is_compiled_or_refused_by_name(fleet: Store) -> None:
+    dialect = dialect_of(fleet)
+    compiled = set()
+    for field in FIELDS:
+        query = "label:service=x" if field.name == "label" else field.example
+        try:
+            compile_query(query, dialect, ALL, outcomes=True)
+        except BadQuery as refused:
+            assert f"{field.name} cannot be asked of this store: " in str(refused)
+        else:
+            compiled.add(field.name)
+    assert compiled == set(fields_of_stores())
+    assert {BY_NAME[name].name for name in compiled} == compiled
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("outcom:failed", "did you mean 'outcome'"),
+        ("tag:loop", "tag cannot be asked of this store"),
+        ("label:difficulty=hard", "known: label:session"),
+        ("cost>1", "prices are known here alone"),
+        ("steps>many", "'many' is not a number"),
+        ("tool:", "missing value"),
+        ("since:yesterday", "is not a day"),
+        ("start:unknown", "every run of a store has a start"),
+    ],
+)
+def test_what_cannot_be_asked_is_said(fleet: Store, query: str, said: str) -> None:
+    with pytest.raises(BadQuery, match=said.replace("(", r"\(")):
+        compile_query(query, dialect_of(fleet), ALL, outcomes=True)
+
+
+def test_without_outcomes_failed_means_errors_and_says_so(fleet: Store) -> None:
+    failed = ask(fleet, "no_outcome", "outcome:failed")
+    erred = ask(fleet, "no_outcome", "errors>0")
+    assert [each.trace for each in failed.rows] == [each.trace for each in erred.rows]
+    assert NO_OUTCOME in failed.notes
+    assert NO_OUTCOME not in ask(fleet, "maps", "outcome:failed").notes
+    with pytest.raises(BadQuery, match="no run in this time has an outcome"):
+        ask(fleet, "no_outcome", "outcome:passed")
+
+
+@pytest.mark.parametrize("database", FORMS)
+def test_a_window_holds_the_runs_that_began_in_it_whole(fleet: Store, database: str) -> None:
+    """Also a run that was under way at its beginning is not counted as one that began there."""
+    every = sorted(ask(fleet, database, "").rows, key=lambda run: run.start_ns)
+    middle = every[len(every) // 2]
+    window = Window(middle.start_ns, middle.start_ns + 10 * 60 * 10**9)
+    found = ask(fleet, database, "", window).rows
+    expected = [run for run in every if window.from_ns <= run.start_ns < window.until_ns]
+    assert sorted(found, key=lambda run: run.start_ns) == expected
+    late = Window(middle.start_ns + 1, window.until_ns)
+    assert middle.trace not in {run.trace for run in ask(fleet, database, "steps>0", late).rows}
+
+
+def test_a_run_of_days_is_one_that_began_with_its_first_span(fleet: Store, made: Path) -> None:
+    """The exporter writes what it has: each insert has its own earliest span."""
+    fleet.client.command("CREATE DATABASE days")
+    for statement in exporter.tables("days.otel_traces"):
+        fleet.client.command(statement)
+    rows = [row for row in exporter.rows(made) if row["TraceId"] == hexed("run7", 32)]
+    for days, row in enumerate(rows):
+        row["Timestamp"] = f"{BEGAN_NS // 10**9 + days * 2 * 86_400}.0"
+        fleet.client.raw_insert(
+            "days.otel_traces", insert_block=msgspec.json.encode(row), fmt="JSONEachRow"
+        )
+    late = Window(BEGAN_NS + 5 * DAY_NS, BEGAN_NS + 30 * DAY_NS)
+    assert ask(fleet, "days", "", late).rows == ()
+    (run,) = ask(fleet, "days", "").rows
+    assert run.spans == len(rows)
+    assert run.start_ns == BEGAN_NS // 10**9 * 10**9
+
+
+def test_the_newest_come_first_and_a_limit_says_that_there_are_more(fleet: Store) -> None:
+    connection = fleet.connect("maps")
+    found = list_runs(connection, dialect_of(fleet), "", ALL, limit=7)
+    connection.close()
+    starts = [run.start_ns for run in found.rows]
+    assert starts == sorted(starts, reverse=True)
+    assert len(starts) == 7
+    assert found.more
+
+
+def test_only_the_services_that_were_named_are_asked(fleet: Store) -> None:
+    assert len(ask(fleet, "maps", "", services=("support",)).rows) == RUNS
+    assert ask(fleet, "maps", "", services=("shop-web",)).rows == ()
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        'tool:"x\' OR 1=1 --"',
+        'source:"\\\\"',
+        'agent:"\'); DROP TABLE otel_traces; --"',
+        '"a\' {x:String} \\\\"',
+        'model:"{v0:String}"',
+    ],
+)
+def test_a_text_stays_a_text(fleet: Store, hostile: str) -> None:
+    assert ask(fleet, "maps", hostile).rows == ()
+    assert len(ask(fleet, "maps", "").rows) == RUNS
+
+
+def test_bounds_end_a_question_with_a_sentence(fleet: Store) -> None:
+    connection = fleet.connect("maps", Bounds(seconds=1))
+    with pytest.raises(FleetError, match="took longer than it may"):
+        connection.rows("SELECT count() FROM numbers(200000000000) WHERE number % 3 = 1")
+    connection.close()
+    little = fleet.connect("maps", Bounds(rows=3))
+    with pytest.raises(FleetError, match="more rows than it may"):
+        little.rows("SELECT number FROM numbers(10)")
+    little.close()
+    blind = fleet.connect("maps", Bounds(bytes_read=1000))
+    with pytest.raises(FleetError, match="reads more than it may"):
+        blind.rows("SELECT sum(length(SpanName)), sum(Duration) FROM otel_traces")
+    blind.close()
+
+
+def test_nothing_is_ever_written(fleet: Store) -> None:
+    connection = fleet.connect("maps")
+    with pytest.raises(FleetError):
+        connection.rows("CREATE TABLE mine (a Int8) ENGINE = Memory")
+    connection.close()
+
+
+def test_tables_of_something_else_are_named(fleet: Store) -> None:
+    connection = fleet.connect("other")
+    with pytest.raises(BadFleet, match="no known table of spans in database 'other'") as said:
+        find_dialect(connection, FleetStore(url=fleet.url("other")))
+    connection.close()
+    assert "Tables there: clicks" in str(said.value)
+    assert "TraceId" in str(said.value)
