@@ -18,6 +18,7 @@ from arc_tui.cli import (
     copies_told,
     database_path,
     db_option,
+    drain_import,
     examples,
     json_option,
     open_store,
@@ -29,7 +30,6 @@ from arc_tui.config import read_owners
 from arc_tui.exit_codes import BUG
 from arc_tui.experiments.request import ReplayRequest, views_of
 from arc_tui.features.failures.command import pareto_lines
-from arc_tui.features.imports.command import drain
 from arc_tui.features.replay.command import drained
 from arc_tui.features.replay.run import run_replay
 from arc_tui.features.replay.text import print_replay
@@ -193,7 +193,7 @@ def _print(offers: Sequence[Offer], folder: Path) -> None:
 
 def _brief(store: Store, file: Path, as_json: bool) -> int:
     """Import the file and print the brief of its last run."""
-    report = drain(importing.import_paths(store, [file]))
+    report = drain_import(importing.import_paths(store, [file]))
     for error in report.errors:
         click.echo(f"arc: {one_line(error)}", err=True)
     traces = [trace.id for each in report.files for trace in each.traces]

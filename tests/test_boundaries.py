@@ -87,10 +87,12 @@ SQL_MAY_STAND_IN = (
     "replay/formats/database.py",
     "replay/care/",
     "replay/kept.py",
+    "replay/fleet/",
+    "taxonomy/fleet/",
     "taxonomy/judgements/",
     "taxonomy/query/",
 )
-"""The store's own, and that of other tools' databases, which are only read."""
+"""The store's own, and that of other tools' databases and of trace stores, which are only read."""
 SQL_WORDS = ("SELECT ", "INSERT ", "UPDATE ", "DELETE ", "PRAGMA ", "CREATE ")
 
 

@@ -123,7 +123,7 @@ BESIDE_DEV = {"docs", "fuzz", "mutants"}
 
 @pytest.mark.slow
 def test_what_the_product_imports_is_a_dependency_or_stands_in_an_extra() -> None:
-    extras = ("parquet", "crypt", "serve", "openai", "bedrock", "vertex", "suggest", "mcp")
+    extras = ("parquet", "crypt", "serve", "openai", "bedrock", "vertex", "suggest", "mcp", "fleet")
     of_users = set().union(*(EXTRAS[name] for name in extras))
     assert undeclared(PACKAGES, CORE | of_users) == {}
 
@@ -210,6 +210,11 @@ LACKING = [
         "arc suggest --reflect needs gepa, which is not installed",
     ),
     ("mcp", ["mcp"], "arc mcp needs mcp, which is not installed"),
+    (
+        "fleet",
+        ["fleet", "ls", "prod"],
+        "arc fleet needs clickhouse-connect, which is not installed",
+    ),
     ("parquet", ["import", "{folder}/x.parquet"], "is a parquet file, and duckdb is not installed"),
     ("crypt", ["db", "encrypt"], "encrypted databases need sqlcipher3, which is not installed"),
 ]
@@ -258,7 +263,7 @@ def test_the_help_of_what_needs_an_extra_says_so(command: str) -> None:
 
 @pytest.mark.process
 def test_without_any_extra_every_other_module_can_be_imported() -> None:
-    lacking = set().union(*map(modules_of, ("parquet", "crypt", "serve", "mcp")))
+    lacking = set().union(*map(modules_of, ("parquet", "crypt", "serve", "mcp", "fleet")))
     code = WITHOUT.format(modules=lacking) + (
         "import importlib\n"
         f"for name in {_modules_of_the_product()!r}:\n"

@@ -119,9 +119,9 @@ class Connection:
         try:
             yield
         except Error as error:
-            raise self._told(str(error)) from error
+            raise self._error(str(error)) from error
 
-    def _told(self, said: str) -> FleetError:
+    def _error(self, said: str) -> FleetError:
         """The sentence for what a server or the client said."""
         where = f"{self.name} ({self.address.host}:{self.address.port})"
         code = _CODE.search(said)
@@ -132,7 +132,7 @@ class Connection:
                 f"Try: arc fleet add {self.name} URL --ca FILE",
             )
         elif why is None and _UNREACHED.search(said):
-            why, hint = "cannot be reached", f"Try: arc fleet add {self.name} with its right URL"
+            why, hint = "cannot be reached", f"Try: arc fleet add {self.name} URL"
         hint = hint.format(
             seconds=self.bounds.seconds,
             bytes=f"{self.bounds.bytes_read / 1e9:g} GB",
@@ -160,10 +160,10 @@ _KNOWN: dict[int, tuple[str, str]] = {
     158: ("the question reads more rows than it may", "Try: a later --since"),
     396: ("the answer has more rows than it may", "Try: a smaller --limit ({rows} rows may come)"),
     241: ("the question needs more memory than the store gives", "Try: a later --since"),
-    516: ("user or password is wrong", "Try: set {variable}, or arc fleet add --password"),
-    192: ("there is no such user", "Try: arc fleet add with its right user"),
+    516: ("user or password is wrong", "Try: set {variable}, or arc fleet add NAME URL --password"),
+    192: ("there is no such user", "Try: arc fleet add NAME URL, with its user in it"),
     497: ("the user may not read this", "Try: a user with SELECT on its tables"),
-    81: ("there is no such database", "Try: arc fleet add with its right database"),
+    81: ("there is no such database", "Try: arc fleet add NAME URL, with its database in it"),
     164: (
         "the user may not set the bounds of a question",
         "Try: a user whose profile has readonly = 2",

@@ -68,8 +68,8 @@ WHERE database = currentDatabase() ORDER BY table, position
 
 
 def find_dialect(connection: Connection, store: FleetStore) -> Dialect:
-    """The dialect of a database, asked for the services or the project of a store only. Raises BadFleet, saying what was looked for, where there is none;
-    FleetError where it cannot be asked."""
+    """The dialect of a database, limited to the services of a store. Raises BadFleet, saying what
+    was looked for, where there is none; FleetError where it cannot be asked."""
     tables: dict[str, dict[str, str]] = {}
     for table, name, type_ in connection.rows(_COLUMNS):
         tables.setdefault(table, {})[name] = type_
@@ -90,7 +90,7 @@ def choose(tables: Tables, database: str) -> Dialect:
     raise BadFleet(
         f"no known table of spans in database '{database}'. Looked for: {'; '.join(LOOKED_FOR)}."
         f" Tables there: {seen}",
-        "Try: arc fleet add NAME clickhouse://HOST/DATABASE with the right database",
+        "Try: arc fleet add NAME URL, with its database in it",
     )
 
 
@@ -167,7 +167,10 @@ def _outcome(of: Attribute, resource: Attribute, root: str, labels: str) -> str:
     labels are the array `labels`."""
     said = f"lower(coalesce(nullIf({of(OUTCOME)}, ''), {resource(OUTCOME)}))"
     passed, failed = (", ".join(map(_text, each)) for each in (PASSED, FAILED))
-    event = f"multiIf(hasAny({labels}, [{failed}]), 'failed', hasAny({labels}, [{passed}]), 'passed', '')"
+    event = (
+        f"multiIf(hasAny({labels}, [{failed}]), 'failed',"
+        f" hasAny({labels}, [{passed}]), 'passed', '')"
+    )
     return (
         f"if({root}, multiIf({said} IN ({failed}), 'failed', {said} IN ({passed}), 'passed',"
         f" {event}), '')"

@@ -23,6 +23,7 @@ from replay.trace import FLEET, Batch, Json, Status
 TOGETHER = 20
 """Traces that are read by one question."""
 
+_SCORES = ("gen_ai.evaluation.score.value", "gen_ai.evaluation.score")
 _NUMBERS = frozenset(
     name
     for thing in (
@@ -30,7 +31,7 @@ _NUMBERS = frozenset(
         attributes.CACHE_WRITE_1H, attributes.REASONING, attributes.COST,
     )
     for name in thing.names
-) | attributes.PARAMS.keys() | {"gen_ai.evaluation.score.value", "gen_ai.evaluation.score"}  # fmt: skip
+).union(attributes.PARAMS, _SCORES)  # fmt: skip
 
 
 def read_traces(

@@ -72,7 +72,7 @@ def address_of(url: str) -> Address:
     if parts.password is not None:
         raise BadFleet(
             "the URL holds a password, which would stand in a file and in the list of processes",
-            "Try: leave it out, and give it when asked (arc fleet add --password)",
+            "Try: arc fleet add NAME URL --password, which asks for it",
         )
     if not host:
         raise BadFleet("the URL names no host", f"Try: {EXAMPLE}")

@@ -159,6 +159,16 @@ def source_ids(store: Store) -> list[str]:
     return [name for (name,) in store.db.execute("SELECT source_id FROM trace_summary")]
 
 
+def spans_here(store: Store, sources: Sequence[str]) -> dict[str, tuple[str, int]]:
+    """(trace, how many spans it has) of the preferred recordings with these ids of their source."""
+    found = store.db.execute(
+        "SELECT source_id, trace, spans FROM trace_summary WHERE preferred"
+        " AND source_id IN (SELECT value FROM json_each(?))",
+        (msgspec.json.encode(sources).decode(),),
+    )
+    return {source: (trace, spans) for source, trace, spans in found}
+
+
 def trace_row(store: Store, name: str) -> TraceRow:
     """The trace of that name: an id, a unique prefix of one, `last`, `task/trial`, the id its
     source gave it, or the task or title of one run alone.

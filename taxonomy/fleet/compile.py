@@ -96,7 +96,7 @@ _LACKS = {
     "class": _BY_RULES, "attribution": _BY_RULES, "owner": _BY_RULES, "warned": _BY_RULES,
 }  # fmt: skip
 
-PULL = "Try: arc fleet pull NAME with what can be asked, then arc ls"
+PULL = "Try: arc fleet pull NAME QUERY, with what can be asked, then arc ls"
 
 NO_OUTCOME = (
     "no run in this time has an outcome, by arc.outcome or by an evaluation of the whole run:"
@@ -193,7 +193,7 @@ class _Meaning:
             "variant": lambda asked: self._text(self._d.variant, asked),
             "source": self._source,
             "label": self._label,
-            "says": lambda asked: self._says(_filled(asked)),
+            "says": lambda asked: self._says(_value_of(asked)),
             "tool": lambda asked: self._tool(asked, ""),
             "tool.error": lambda asked: self._tool(asked, self._d.failed),
             "step.error": self._step_error,
@@ -260,7 +260,7 @@ class _Meaning:
             return self._spans(called)
         compares(asked, ":", "=")
         return self._spans(
-            f"{called} AND {self._like(d.tool, pattern(_filled(asked), whole=True))}"
+            f"{called} AND {self._like(d.tool, pattern(_value_of(asked), whole=True))}"
         )
 
     def _step_error(self, asked: Asks) -> str:
@@ -270,7 +270,7 @@ class _Meaning:
         if not asked.operator:
             return self._spans(erred)
         compares(asked, ":", "=")
-        return self._spans(f"{erred} AND {self._like(d.message, pattern(_filled(asked)))}")
+        return self._spans(f"{erred} AND {self._like(d.message, pattern(_value_of(asked)))}")
 
     def _pattern(self, asked: Asks) -> Pattern:
         if not asked.quoted:
@@ -300,7 +300,7 @@ class _Meaning:
         return f"start_ns >= {least} AND start_ns < {end}"
 
 
-def _filled(asked: Asks) -> str:
+def _value_of(asked: Asks) -> str:
     if not asked.value:
         raise BadQuery(f"missing value after {asked.field}{asked.operator}", asked.at)
     return asked.value
@@ -324,5 +324,5 @@ def _character(each: str) -> str:
 
 def fields_of_stores() -> Iterator[str]:
     """The fields that can be asked of a store."""
-    yield from ("outcome", "model", "agent", "variant", "source", "label", "says", "tool",
-                "tool.error", "step.error", "start", "since", "before", *_SUMS, *_ON_SPANS)  # fmt: skip
+    yield from "outcome model agent variant source label says tool tool.error step.error".split()
+    yield from ("start", "since", "before", *_SUMS, *_ON_SPANS)

@@ -40,6 +40,7 @@ SOCKETS = {
     "replay/doctor/fire_drill.py": "`arc doctor --fire-drill`: a server on loopback",
 }
 CLIENTS = {
+    "replay/fleet/connection.py": "the client of trace stores",
     "replay/models/connection.py": "the client of models, for both SDKs",
     "replay/models/messages.py": "the client of models, for the Messages API",
     "replay/models/openai.py": "the client of models, for OpenAI's two APIs",
@@ -53,6 +54,7 @@ WRITERS = {
     "arc_tui/features/edit_test/suggest/run.py": "the bundles, in the folder named by --bundles",
     "arc_tui/ending.py": "the traceback of a bug, in the data folder",
     "arc_tui/ui/editor.py": "a private file for the editor or the pager",
+    "replay/fleet/stores.py": "the file of trace stores, by `arc fleet add` and `rm`",
     "replay/files.py": "temporary files, and what takes the place of another file",
     "replay/formats/source.py": "standard input or a compressed database, in a temporary file",
     "replay/formats/database.py": "a copy of a database whose log is left",
@@ -71,7 +73,8 @@ WRITERS = {
 _BEGINS = {"subprocess", "pty", "multiprocessing", "concurrent.futures.process", "pexpect"}
 _BEGINS_BY = ("create_subprocess_", "posix_spawn", "spawn", "fork", "popen", "system", "exec")
 _NETWORK = {"socket", "socketserver", "aiohttp", "http", "httpx", "httpx2", "urllib.request",
-            "requests", "ftplib", "smtplib", "webbrowser", "xmlrpc", "ssl"}  # fmt: skip
+            "requests", "ftplib", "smtplib", "webbrowser", "xmlrpc", "ssl",
+            "clickhouse_connect"}  # fmt: skip
 _WRITES_BY = {
     "write_text", "write_bytes", "mkdir", "makedirs", "mkstemp", "mkdtemp", "unlink", "rmtree",
     "copyfile", "copytree", "copy2", "rename", "touch", "symlink_to", "hardlink_to",

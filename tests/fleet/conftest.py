@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,14 +20,6 @@ from tests.fleet import corpus, exporter
 
 RUNS = 60
 USER, PASSWORD = "reader", "it's \\secret"
-
-
-@pytest.fixture(autouse=True)
-def _needs_the_engine() -> None:
-    if find_spec("chdb") is None:
-        if os.environ.get("CI"):
-            pytest.fail("the extra `clickhouse` is not installed")
-        pytest.skip("needs ClickHouse itself: pip install -e '.[clickhouse]'")
 
 
 class Store(NamedTuple):

@@ -40,9 +40,10 @@ class _Engine:
     """One session of the engine, one question at a time."""
 
     def __init__(self, folder: Path) -> None:
-        import chdb.session
+        from chdb import session
 
-        self._session = chdb.session.Session(str(folder))
+        make: Any = session.Session
+        self._session = make(str(folder))
         self._lock = threading.Lock()
 
     def answer(self, given: dict[str, str], body: bytes) -> tuple[bytes, dict[str, int]]:

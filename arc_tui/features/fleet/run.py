@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -17,10 +17,10 @@ from replay.fleet.stores import NAME, FleetStore, address_of, find_store, passwo
 from replay.formats import otlp
 from replay.formats.source import Tally
 from replay.store.handle import Store
+from replay.store.rows import spans_here
 from replay.trace import FLEET
 from taxonomy.fleet.compile import Window
 from taxonomy.fleet.listing import FleetList, FleetRun, list_runs, pages, question, sums
-from taxonomy.query.filter import among
 
 
 def stores_file() -> Path:
@@ -75,7 +75,7 @@ def list_fleet(
     with open_fleet(name, bounds) as fleet:
         found: FleetList = list_runs(fleet.connection, fleet.dialect, query, window, limit=limit)
         read = fleet.connection.read
-        local = local_ids(store, (run.trace for run in found.rows))
+        local = spans_here(store, [run.trace for run in found.rows])
     return FleetView(
         fleet=name,
         dialect=fleet.dialect.title,
@@ -91,16 +91,6 @@ def list_fleet(
         questions=read.questions,
         bytes_read=read.bytes_read,
     )
-
-
-def local_ids(store: Store, traces: Iterable[str]) -> dict[str, tuple[str, int]]:
-    """(key, spans that the source had) of the traces that are here, by the id of their source."""
-    found = store.db.execute(
-        "SELECT source_id, trace, spans FROM trace_summary WHERE preferred"
-        " AND source_id IN (SELECT value FROM json_each(?))",
-        (among(list(traces)),),
-    )
-    return {source: (key, spans) for source, key, spans in found}
 
 
 def pull(
@@ -129,12 +119,12 @@ def pull(
             if limit is not None and seen >= limit:
                 break
     undiagnosed = yield from importing.diagnose_new(store)
-    yield ImportReport(files=_joined(reports), undiagnosed=undiagnosed)
+    yield ImportReport(files=_join(reports), undiagnosed=undiagnosed)
 
 
 def _not_here(store: Store, runs: Sequence[FleetRun]) -> list[tuple[str, int]]:
     """The runs whose recording is not here, or had fewer spans."""
-    local = local_ids(store, (run.trace for run in runs))
+    local = spans_here(store, [run.trace for run in runs])
     return [
         (run.trace, run.start_ns)
         for run in runs
@@ -142,7 +132,7 @@ def _not_here(store: Store, runs: Sequence[FleetRun]) -> list[tuple[str, int]]:
     ]
 
 
-def _joined(pages_: Sequence[importing.FileReport]) -> tuple[importing.FileReport, ...]:
+def _join(pages_: Sequence[importing.FileReport]) -> tuple[importing.FileReport, ...]:
     """The pages of a pull as one report."""
     if not pages_:
         return ()

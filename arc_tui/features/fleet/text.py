@@ -70,4 +70,5 @@ def pulled_lines(fleet: str, report: ImportReport) -> Iterator[str]:
         + ("" if new else "; what matches is here already")
     )
     if file.problems:
-        yield f"{format.count(len(file.problems), 'problem')} in what was pulled (--json lists them)"
+        problems = format.count(len(file.problems), "problem")
+        yield f"{problems} in what was pulled (--json lists them)"
