@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from arc_tui.views.failures import FailuresRequest, build_behind, build_failures
 from arc_tui.views.runs import Arrangement, build_runs, run_rows
 from arc_tui.views.trace import build_trace
 from replay.store.handle import Store
@@ -109,6 +110,7 @@ def questions(store: Store) -> dict[str, Callable[[], object]]:
     def asked(query: str) -> object:
         return first(runs_meant(store, query))
 
+    bar = build_failures(store, with_runs=False).rows[0]
     failed = Filter("outcome = ?", ("failed",), recorded=True)
     listed: dict[str, Callable[[], object]] = {
         f"first page {f'by {order}' if order else 'as imported'}": (
@@ -121,12 +123,16 @@ def questions(store: Store) -> dict[str, Callable[[], object]]:
         "first page of two words": lambda: asked("outcome:failed refund"),
         "a word that no run says": lambda: asked("nowhere"),
         "first page of a class": lambda: asked("tag:loop"),
-        "first page of a tool": lambda: asked("tool.error"),
+        "first page of a tool that failed": lambda: asked("tool.error"),
+        "first page of a tool that nearly every run calls": lambda: asked("tool:search"),
+        "first page of a common word in messages": lambda: asked('"refund"'),
         "first page of what is said first": lambda: asked("class:loop"),
         "order of all by cost, without rows": lambda: run_order(store, order=ORDERS["cost"]),
         "sums of all": lambda: run_totals(store),
         "sums of the failed": lambda: run_totals(store, failed),
         "Pareto, counted": lambda: tally(store),
+        "the failures screen": lambda: build_failures(store, with_runs=False),
+        "the runs behind its first bar": lambda: build_behind(store, FailuresRequest(), bar),
         "latency percentiles by name": lambda: latencies(store),
         "where a call stands among those of its tool": lambda: standing(store, "search", 10**9),
         "50 runs that say a common word": lambda: runs_saying(store, "refund"),
