@@ -12,6 +12,7 @@ from click.core import ParameterSource
 
 from arc_tui.cli import (
     RUN_NAME,
+    console,
     db_option,
     examples,
     held_out_option,
@@ -34,8 +35,11 @@ from arc_tui.features.report.view import (
 from arc_tui.features.trace.pages import why_page
 from arc_tui.report_pages import LAST, bundle_page, compare_page, kept_page
 from arc_tui.ui import format
+from arc_tui.ui.document import Document
 from arc_tui.views import gate
 from arc_tui.views.gate import GateRequest, GateView, build_gate
+from arc_tui.views.step import StepView
+from arc_tui.views.trace import TraceView
 from replay import kept
 from replay.errors import ArcError
 from replay.store import edits
@@ -117,8 +121,19 @@ def report(
             elif is_gate:
                 page = gate_page(build_gate(store, _gate_request(options)))
             else:
-                page = build_run_page(store, runs[0], why_page)
+                page = _run_page(store, runs[0])
         put_page(page, store.redactor, output, as_json=as_json)
+
+
+def _run_page(store: Store, name: str) -> Page:
+    """The page of one run; of a long one it is said on a terminal how far it is."""
+    with console(err=True).status("Masking the recording") as status:
+
+        def why(view: TraceView, step: StepView) -> Document:
+            status.update(f"Writing step {step.row.step + 1} of {len(view.steps)}")
+            return why_page(view, step)
+
+        return build_run_page(store, name, why)
 
 
 def _refuse(

@@ -16,6 +16,7 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from math import ceil
 from typing import Literal, NamedTuple, TypeAlias
 from zlib import crc32
@@ -116,12 +117,17 @@ def worth(mine: ActionFingerprint, other: ActionFingerprint) -> int:
     if mine.key == other.key:
         return SAME
     if mine.tools == other.tools:
-        least, more = (SAME_TOOLS, TOOLS_WORDS) if mine.tools else (BOTH_SPEAK, TEXT_WORDS)
+        least, more = _worth_of_words(mine)
         either = (mine.words | other.words).bit_count()
         return least + more * (mine.words & other.words).bit_count() // max(either, 1)
     if mine.tools and other.tools:
         return _shared_tools(mine.tools, other.tools)
     return UNLIKE
+
+
+def _worth_of_words(action: ActionFingerprint) -> tuple[int, int]:
+    """(what the same tools, or none, are worth, what all the same words add to that)."""
+    return (SAME_TOOLS, TOOLS_WORDS) if action.tools else (BOTH_SPEAK, TEXT_WORDS)
 
 
 def _shared_tools(mine: tuple[str, ...], other: tuple[str, ...]) -> int:
@@ -349,7 +355,7 @@ class Pair(NamedTuple):
 
 
 def pairs(first: Sequence[ActionFingerprint], second: Sequence[ActionFingerprint]) -> list[Pair]:
-    """The best pairs, ascending in both. A second or two for two thousand steps a side."""
+    """The best pairs, ascending in both. Under half a second for two thousand steps a side."""
     if [each.order for each in first] > [each.order for each in second]:
         return [Pair(mine, other) for other, mine in _pairs(second, first)]
     return _pairs(first, second)
@@ -377,9 +383,9 @@ def _best(
     for place in range(top, bottom):
         row, way = [0], bytearray(columns)
         left = 0
-        worths = weigh.row(first[place])
-        for column in range(columns):
-            met, up = above[column] + worths[column], above[column + 1]
+        cells = zip(above, islice(above, 1, None), weigh.row(first[place]), strict=False)
+        for column, (before, up, more) in enumerate(cells):
+            met = before + more
             if met >= up and met >= left:
                 left = met
             elif up >= left:
@@ -407,21 +413,51 @@ def _walked(ways: Sequence[bytearray], columns: int, top: int, start: int) -> li
     return found
 
 
+class _Group(NamedTuple):
+    """Actions that call the same tools: one of them, and of each its key, words and how many."""
+
+    one: ActionFingerprint
+    kinds: list[tuple[str | None, int, int]]
+
+
 class _Weights:
-    """What each deed is worth beside each of some others; equal ones are weighed once."""
+    """What each action is worth beside each of some others, as `worth` has it; equal ones are
+    weighed once, and those that call the same tools together."""
 
     def __init__(self, others: Sequence[ActionFingerprint]) -> None:
-        self._kinds = list(dict.fromkeys(others))
-        number = {each: place for place, each in enumerate(self._kinds)}
+        alike: dict[tuple[bool, tuple[str, ...]], list[ActionFingerprint]] = {}
+        for each in dict.fromkeys(others):
+            alike.setdefault((each.key is None, each.tools), []).append(each)
+        kinds = [each for group in alike.values() for each in group]
+        number = {each: place for place, each in enumerate(kinds)}
         self._places = [number[each] for each in others]
+        self._groups = [
+            _Group(group[0], [(each.key, each.words, each.words.bit_count()) for each in group])
+            for group in alike.values()
+        ]
         self._rows: dict[ActionFingerprint, list[int]] = {}
 
-    def row(self, deed: ActionFingerprint) -> list[int]:
-        found = self._rows.get(deed)
+    def row(self, action: ActionFingerprint) -> list[int]:
+        found = self._rows.get(action)
         if found is None:
-            by_kind = [worth(deed, each) for each in self._kinds]
-            found = self._rows[deed] = [by_kind[place] for place in self._places]
+            by_kind = list(chain.from_iterable(_beside(action, each) for each in self._groups))
+            found = self._rows[action] = [by_kind[place] for place in self._places]
         return found
+
+
+def _beside(action: ActionFingerprint, group: _Group) -> Sequence[int]:
+    """The worth of an action beside each of a group."""
+    one, kinds = group
+    if action.key is None or one.key is None or action.tools != one.tools:
+        return [worth(action, one)] * len(kinds)
+    least, more = _worth_of_words(action)
+    key, words, size = action.key, action.words, action.words.bit_count()
+    return [
+        SAME
+        if other == key
+        else least + more * (shared := (words & theirs).bit_count()) // (size + many - shared or 1)
+        for other, theirs, many in kinds
+    ]
 
 
 Range: TypeAlias = tuple[int, int]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import combinations
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import msgspec
 from msgspec import Struct
@@ -24,17 +24,20 @@ from taxonomy.findings import Source
 from taxonomy.judgements.tags import TagRow
 from taxonomy.metrics.agreement import Confusion, Estimate, confusion, kappa
 from taxonomy.metrics.change import dated
-from taxonomy.owners import Owners, owners_of
+from taxonomy.owners import Owners, depends_on_steps, owners_of
 from taxonomy.playbook import NO_PLAYBOOK, Playbook
 from taxonomy.query.failures import (
     NONE,
+    Part,
+    Word,
     WordCount,
+    count_every_word,
     count_first_words,
     first_tools,
     first_words,
     outcome_count,
     rows_beside_rules,
-    run_heads,
+    starts_of,
     unsaid_runs,
 )
 from taxonomy.query.filter import ALL, Filter
@@ -47,6 +50,7 @@ NO_VALUE = "–"
 """The part of a run that does not say what it is split by."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY_NS = 86_400 * 10**9
 
 
 class RunBehind(Struct, frozen=True, kw_only=True):
@@ -74,7 +78,7 @@ class Bar(Struct, frozen=True, kw_only=True):
     `part` is the tool, model … the class is split by. `runs` begin with the tagged ones, then go
     by task, trial, trace and step. `owner` is whose most of them are (None: nobody is named),
     `owners` how many different answers there are. `rollback` and `guard` are those of the playbook,
-    None where it has none. A `tally` names none of these.
+    None where it has none. A `tally` names no runs.
     """
 
     label: str
@@ -116,21 +120,38 @@ class Pareto(Struct, frozen=True, kw_only=True):
         return (*self.bars, *self.apart)
 
 
-def tally(store: Store, *, without: Collection[str] = NONE, chosen: Filter = ALL) -> Pareto:
-    """`pareto` as far as a picture of it goes: its bars counted, the runs behind them not read."""
-    counted = count_first_words(store, without=without, chosen=chosen)
-    groups: dict[str, list[WordCount]] = {}
+def tally(
+    store: Store,
+    *,
+    by: By | None = None,
+    every: bool = False,
+    owners: Owners | None = None,
+    playbook: Playbook = NO_PLAYBOOK,
+    without: Collection[str] = NONE,
+    chosen: Filter = ALL,
+) -> Pareto:
+    """The bars of `pareto`, counted by the database: the runs behind them are not read, but where
+    whose a failure is depends on its step."""
+    if owners is not None and depends_on_steps(store):
+        return pareto(
+            store, by=by, every=every, owners=owners, playbook=playbook, without=without,
+            chosen=chosen,
+        )  # fmt: skip
+    count = count_every_word if every else count_first_words
+    counted = count(store, by=_counted_by(by), without=without, chosen=chosen)
+    groups: dict[str, list[_Counted]] = {}
     for each in counted:
         if each.failure is not None:
-            groups.setdefault(_whole(each.failure, each.sub, each.attribution), []).append(each)
-    bars = _in_order([_counted(label, group) for label, group in groups.items()], None)
-    return Pareto(
-        bars=tuple(bar for bar in bars if is_agents(bar.attribution)),
-        apart=tuple(bar for bar in bars if not is_agents(bar.attribution)),
-        untagged=sum(each.runs for each in counted if each.failure is None),
-        failed=sum(each.runs for each in counted),
-        unknown=outcome_count(store, "unknown", without=without, chosen=chosen),
-    )
+            whose = (each.failure, each.sub, each.attribution)
+            owner = owners.of(*whose) if owners is not None else None
+            part = _part(each.part, by, owner)
+            label = _whole(each.failure, each.sub, each.attribution, part)
+            groups.setdefault(label, []).append(_Counted(each, part, owner))
+    bars = [_counted(label, group, playbook) for label, group in groups.items()]
+    failed = outcome_count(store, "failed", without=without, chosen=chosen)
+    said = sum(each.runs for each in counted if each.failure is not None)
+    unsaid = len(unsaid_runs(store, without=without, chosen=chosen)) if every else failed - said
+    return _pareto(store, bars, by, failed, unsaid, playbook, without, chosen)
 
 
 def pareto(
@@ -138,6 +159,7 @@ def pareto(
     *,
     by: By | None = None,
     every: bool = False,
+    of: Bar | None = None,
     owners: Owners | None = None,
     playbook: Playbook = NO_PLAYBOOK,
     without: Collection[str] = NONE,
@@ -148,37 +170,86 @@ def pareto(
 
     Each failed run counts once, by its most trusted source and earliest step; with `every`, once
     for each class said of it. `by` splits a class further; weeks are in order. Without `owners`
-    nobody is asked whose a failure is.
+    nobody is asked whose a failure is. `of` one bar, only what is said as it says is read.
     """
-    said = first_words(store, every=every, without=without, chosen=chosen)
+    word = None if of is None else Word(of.failure, of.sub)
+    said = first_words(store, every=every, of=word, without=without, chosen=chosen)
     named = (None,) * len(said) if owners is None else owners_of(store, said, owners)
-    part = _splitter(store, by)
+    part = _splitter(store, by, said)
     counted: dict[tuple[str, str], tuple[TagRow, str | None, RunBehind]] = {}
     for row, owner in zip(said, named, strict=True):
-        of = owner or NO_VALUE if by == "owner" else part(row)
+        part_of = owner or NO_VALUE if by == "owner" else part(row)
         counted.setdefault(
-            (row.run, _whole(row.failure, row.sub, row.attribution, of)),
-            (row, of, _behind(row, owner)),
+            (row.run, _whole(row.failure, row.sub, row.attribution, part_of)),
+            (row, part_of, _behind(row, owner)),
         )
     groups: dict[str, list[tuple[TagRow, str | None, RunBehind]]] = {}
     for (_, label), each in counted.items():
         groups.setdefault(label, []).append(each)
-    found = [_bar(label, group, playbook) for label, group in groups.items()]
+    bars = [_bar(label, group, playbook) for label, group in groups.items()]
+    failed = outcome_count(store, "failed", without=without, chosen=chosen)
+    unsaid = failed - len({row.run for row in said})
+    return _pareto(store, bars, by, failed, unsaid, playbook, without, chosen)
+
+
+def _pareto(
+    store: Store,
+    found: Sequence[Bar],
+    by: By | None,
+    failed: int,
+    untagged: int,
+    playbook: Playbook,
+    without: Collection[str],
+    chosen: Filter,
+) -> Pareto:
     bars = _in_order(found, by)
     lacking = (
         _whole(bar.failure, bar.sub, bar.attribution)
         for bar in bars
         if bar.rollback is None and bar.guard is None
     )
-    failed = outcome_count(store, "failed", without=without, chosen=chosen)
     return Pareto(
         bars=tuple(bar for bar in bars if is_agents(bar.attribution)),
         apart=tuple(bar for bar in bars if not is_agents(bar.attribution)),
-        untagged=failed - len({row.run for row in said}),
+        untagged=untagged,
         failed=failed,
         unknown=outcome_count(store, "unknown", without=without, chosen=chosen),
         without_playbook=None if playbook.file is None else tuple(dict.fromkeys(lacking)),
     )
+
+
+def _counted_by(by: By | None) -> Part | None:
+    """What the database counts by: weeks are made of days, owners of what is said."""
+    match by:
+        case None | "owner":
+            return None
+        case "week":
+            return "day"
+        case _:
+            return by
+
+
+def _part(counted: str | int | None, by: By | None, owner: str | None) -> str | None:
+    """The part of a class as a bar names it, out of what the database counts by."""
+    match by:
+        case None:
+            return None
+        case "owner":
+            return owner or NO_VALUE
+        case "week":
+            return iso_week(None if counted is None else int(counted) * _DAY_NS)
+        case "tool":
+            return "no call" if counted is None else str(counted)
+        case _:
+            return str(counted) if counted else NO_VALUE
+
+
+class _Counted(NamedTuple):
+    """A count, the part it falls into, and whose these failures are."""
+
+    words: WordCount
+    part: str | None
+    owner: str | None
 
 
 def untagged_runs(
@@ -225,11 +296,13 @@ def _whole(
     return label if is_agents(attribution) else f"{label} ({attribution})"
 
 
-def _splitter(store: Store, by: By | None) -> Callable[[TagRow], str | None]:
+def _splitter(
+    store: Store, by: By | None, said: Sequence[TagRow]
+) -> Callable[[TagRow], str | None]:
     """Which part of a class a row falls into, None where classes are whole."""
     match by:
         case "tool":
-            tools = first_tools(store)
+            tools = first_tools(store, ((row.recording, row.step) for row in said))
             return lambda row: tools.get((row.recording, row.step), "no call")
         case "model":
             return lambda row: row.models or NO_VALUE
@@ -238,8 +311,8 @@ def _splitter(store: Store, by: By | None) -> Callable[[TagRow], str | None]:
         case "task":
             return lambda row: row.task or NO_VALUE
         case "week":
-            weeks = {run.trace: iso_week(run.start_ns) for run in run_heads(store)}
-            return lambda row: weeks[row.trace]
+            starts = starts_of(store, (row.trace for row in said))
+            return lambda row: iso_week(starts[row.trace])
         case "owner" | None:
             return lambda _: None
 
@@ -259,18 +332,31 @@ def _behind(row: TagRow, owner: str | None) -> RunBehind:
     )
 
 
-def _counted(label: str, group: Sequence[WordCount]) -> Bar:
-    first = group[0]
+def _counted(label: str, group: Sequence[_Counted], playbook: Playbook) -> Bar:
+    first = group[0].words
     assert first.failure is not None
-    tagged = sum(each.runs for each in group if each.accepted)
+    tagged = sum(each.words.runs for each in group if each.words.accepted)
+    owners: Counter[str | None] = Counter()
+    for each in group:
+        owners[each.owner] += each.words.runs
+    written = playbook.of(first.failure, first.sub, first.attribution)
     return Bar(
         label=label,
         tagged=tagged,
-        suggested=sum(each.runs for each in group) - tagged,
+        suggested=sum(each.words.runs for each in group) - tagged,
         failure=first.failure,
         sub=first.sub,
         attribution=first.attribution,
+        part=group[0].part,
+        owner=_most_common(owners),
+        owners=len(owners),
+        rollback=written.rollback,
+        guard=written.guard,
     )
+
+
+def _most_common(owners: Counter[str | None]) -> str | None:
+    return min(owners, key=lambda name: (-owners[name], name is None, name or ""))
 
 
 def _bar(
@@ -281,7 +367,6 @@ def _bar(
     runs = sorted((run for _, _, run in group), key=_order)
     tagged = sum(run.accepted for run in runs)
     owners = Counter(run.owner for run in runs)
-    owner = min(owners, key=lambda name: (-owners[name], name is None, name or ""))
     return Bar(
         label=label,
         tagged=tagged,
@@ -290,7 +375,7 @@ def _bar(
         sub=row.sub,
         attribution=row.attribution,
         part=part,
-        owner=owner,
+        owner=_most_common(owners),
         owners=len(owners),
         rollback=written.rollback,
         guard=written.guard,

@@ -126,6 +126,13 @@ def owners_of(
     )
 
 
+def depends_on_steps(store: Store) -> bool:
+    """Is there a goal with an owner: does it take the step of a failure to know whose it is?"""
+    return any(
+        goal.owner for seen in newest(store) for task in seen.goals.task for goal in task.goal
+    )
+
+
 def _goal_owner(store: Store, goals: Sequence[Goals], row: TagRow) -> str | None:
     head = Header(format="", source_id="", task=row.task)
     named = [goal for each in goals for goal in each.of(head) if goal.owner]

@@ -4,7 +4,7 @@ what is said of it in words, the same on the screen and from the command.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct, structs
@@ -26,15 +26,16 @@ from taxonomy.failures import (
     is_agents,
     pareto,
     sources_agree,
+    tally,
     untagged_runs,
 )
 from taxonomy.findings import Source
 from taxonomy.held_out import HeldOutNote
 from taxonomy.owners import NOBODY, Owners
 from taxonomy.playbook import NO_PLAYBOOK, Playbook
-from taxonomy.query.failures import NONE, run_heads, verdicts
-from taxonomy.query.filter import ALL, Filter, among
-from taxonomy.query.listing import held_out_note
+from taxonomy.query.failures import NONE, titles_of, verdicts
+from taxonomy.query.filter import ALL, Filter, among, without_tasks
+from taxonomy.query.listing import held_out_note, run_totals
 
 NOT_AGENTS = "not attributed to the agent"
 
@@ -49,8 +50,16 @@ class FailuresRequest(Struct, frozen=True, kw_only=True):
     query: str = ""
 
 
+def run_name(run: RunBehind, titles: Mapping[str, str]) -> str:
+    """What a run is called: its task and trial, else its title, else the trace's id."""
+    if run.task:
+        return " · ".join(filter(None, map(format.one_line, (run.task, run.trial))))
+    return format.one_line(titles.get(run.preferred)) or run.trace[:8]
+
+
 class BarRow(Struct, frozen=True, eq=False, kw_only=True):
-    """A line of the Pareto. `bar` is None for the heading of a part and for untagged runs."""
+    """A line of the Pareto. `bar` is None for the heading of a part and for untagged runs. The
+    `runs` behind it are () where they were not read."""
 
     label: str
     of: Literal["agent", "apart", "untagged", "heading"]
@@ -64,9 +73,9 @@ class FailuresView(Struct, frozen=True, eq=False, kw_only=True):
     """Everything the failures screen draws.
 
     `rows` are the bars in order: the agent's own failures, under a heading those not attributed
-    to it, and last what nobody tagged. `titles` name the runs that have no task. `runs` are
-    all of them, whatever their outcome. What is `held_out`, the runs of held-out tasks, is in none
-    of the rest unless it is shown.
+    to it, and last what nobody tagged. `titles` name the runs behind the bars that have no task.
+    `runs` are all of them, whatever their outcome. What is `held_out`, the runs of held-out tasks,
+    is in none of the rest unless it is shown.
     """
 
     database: str
@@ -79,10 +88,8 @@ class FailuresView(Struct, frozen=True, eq=False, kw_only=True):
     held_out: HeldOutNote = HeldOutNote()
 
     def name(self, run: RunBehind) -> str:
-        """What a run is called: its task and trial, else its title, else the trace's id."""
-        if run.task:
-            return " · ".join(filter(None, map(format.one_line, (run.task, run.trial))))
-        return format.one_line(self.titles.get(run.preferred)) or run.trace[:8]
+        """What a run is called (`run_name`)."""
+        return run_name(run, self.titles)
 
     def share(self, row: BarRow) -> Rate:
         """Of the failed runs."""
@@ -105,11 +112,15 @@ def build_failures(
     request: FailuresRequest = EMPTY.request,
     owners: Owners = NOBODY,
     playbook: Playbook = NO_PLAYBOOK,
+    *,
+    with_runs: bool = True,
 ) -> FailuresView:
-    """The failures of a database, counted as was asked."""
+    """The failures of a database, counted as was asked; without the runs behind the bars they are
+    only counted."""
     held = held_out_note(store, shown=request.with_held_out)
     meant = chosen(store, request.query)
-    counted = pareto(
+    count = pareto if with_runs else tally
+    counted = count(
         store,
         by=request.by,
         every=request.every,
@@ -118,17 +129,54 @@ def build_failures(
         without=held.hidden,
         chosen=meant,
     )
-    heads = run_heads(store, without=held.hidden, chosen=meant)
+    untagged = hinted(store, held.hidden, meant) if with_runs else ()
+    rows = bar_rows(counted, untagged)
     return FailuresView(
         database=store.path.name if store.path else ":memory:",
         request=request,
-        runs=len(heads),
+        runs=run_totals(store, without_tasks(held.hidden) & meant).runs,
         pareto=counted,
-        rows=bar_rows(counted, hinted(store, held.hidden, meant)),
-        titles={head.trace: head.title for head in heads if head.title and not head.task},
+        rows=rows,
+        titles=titles_of(store, (run.preferred for row in rows for run in row.runs)),
         agreement=agreements(store, held.hidden, meant),
         held_out=held,
     )
+
+
+class BehindBar(Struct, frozen=True, eq=False, kw_only=True):
+    """The runs behind the bar of that label, and the titles of those that have no task."""
+
+    label: str = ""
+    runs: tuple[RunBehind, ...] = ()
+    titles: dict[str, str] = {}
+
+
+def build_behind(
+    store: Store,
+    request: FailuresRequest,
+    row: BarRow,
+    owners: Owners = NOBODY,
+    playbook: Playbook = NO_PLAYBOOK,
+) -> BehindBar:
+    """The runs behind one bar of what was counted so."""
+    hidden = held_out_note(store, shown=request.with_held_out).hidden
+    meant = chosen(store, request.query)
+    if row.bar is None:
+        runs = hinted(store, hidden, meant)
+    else:
+        found = pareto(
+            store,
+            by=request.by,
+            every=request.every,
+            of=row.bar,
+            owners=owners,
+            playbook=playbook,
+            without=hidden,
+            chosen=meant,
+        )
+        runs = next((bar.runs for bar in found.all_bars if bar.label == row.label), ())
+    titles = titles_of(store, (run.preferred for run in runs))
+    return BehindBar(label=row.label, runs=runs, titles=titles)
 
 
 def agreements(
@@ -153,14 +201,15 @@ def hinted(
     )
 
 
-def bar_rows(counted: Pareto, untagged: tuple[RunBehind, ...]) -> tuple[BarRow, ...]:
-    """The lines of a Pareto, top to bottom."""
+def bar_rows(counted: Pareto, untagged: tuple[RunBehind, ...] = ()) -> tuple[BarRow, ...]:
+    """The lines of a Pareto, top to bottom; `untagged` are the runs of the last, where they were
+    read."""
     rows = [_row(bar) for bar in counted.bars]
     if counted.apart:
         rows.append(BarRow(label=NOT_AGENTS, of="heading"))
         rows += [_row(bar) for bar in counted.apart]
-    if untagged:
-        rows.append(BarRow(label=UNTAGGED, of="untagged", count=len(untagged), runs=untagged))
+    if counted.untagged:
+        rows.append(BarRow(label=UNTAGGED, of="untagged", count=counted.untagged, runs=untagged))
     return tuple(rows)
 
 

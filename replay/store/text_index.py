@@ -117,6 +117,13 @@ def query(wanted: str) -> str | None:
     return " ".join(asked) + (" *" if wanted[-1].isalnum() else "")
 
 
+def word_query(words: str) -> str | None:
+    """What the index is asked for a text of one plain word: it says by itself what holds it, and no
+    text need be read. None for any other text."""
+    wanted = folded(words)
+    return query(wanted) if wanted.isascii() and wanted.isalnum() else None
+
+
 def of_message(message: Message) -> str:
     """What `message_words` is given of a message."""
     return _indexed(message_text(message))

@@ -75,17 +75,18 @@ def is_test_file(path: str) -> bool:
 
 def is_same_file(one: str, other: str) -> bool:
     """Do two paths name one file, as far as the shorter one tells?"""
-    one, other = _plain(one), _plain(other)
+    one, other = plain_path(one), plain_path(other)
     return one == other or one.endswith(f"/{other}") or other.endswith(f"/{one}")
 
 
 def file_name(path: str) -> str:
     """The last part of a path: two paths of one file share it."""
-    return _plain(path).rpartition("/")[2]
+    return plain_path(path).rpartition("/")[2]
 
 
 @lru_cache(4_096)
-def _plain(path: str) -> str:
+def plain_path(path: str) -> str:
+    """A path as paths are held against each other."""
     return re.sub(r"^(?:\./|~/|[ab]/(?=\w))+|/+$", "", path.strip().replace("\\", "/"))
 
 
@@ -193,7 +194,7 @@ def _read_patches(text: str, path: str) -> Iterator[FileEdit]:
         for head, after in zip_longest(heads, heads[1:]):
             body = text[head.end() : after.start() if after else len(text)]
             gone = head["new"] == "/dev/null"
-            name = _plain(head["old"] if gone else head["new"])
+            name = plain_path(head["old"] if gone else head["new"])
             if gone:
                 yield FileEdit(path=name, removed=True)
             else:

@@ -248,6 +248,15 @@ def _agents(db: sqlite3.Connection) -> None:
     _trust(db, SUGGESTION_TRUST)
 
 
+BESIDE_RULES = "CREATE INDEX suggestion_beside_rules ON suggestion(trace) WHERE source <> 'rule'"
+"""What lets the few words that are not those of rules be found among these."""
+
+
+@migrations("0006_beside_rules")
+def _beside_rules(db: sqlite3.Connection) -> None:
+    db.execute(BESIDE_RULES)
+
+
 def _trust(db: sqlite3.Connection, order: str) -> None:
     """Put suggestions in this order of trust from now on."""
     db.execute("DROP VIEW failures")

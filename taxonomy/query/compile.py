@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from replay.store.handle import Store
 from replay.store.search import traces_saying
+from replay.store.text_index import word_query
 from taxonomy.query import values
 from taxonomy.query.fields import (
     BY_NAME,
@@ -89,7 +90,7 @@ class _Meaning:
             case Word():
                 return self._word(node)
             case Says(text):
-                return self._of_run(_of_traces(traces_saying(self._store, text)))
+                return self._of_run(saying(self._store, text))
             case Asks():
                 return self._field_filter(node)
 
@@ -146,7 +147,7 @@ class _Meaning:
             case "label":
                 return labelled(asked)
             case "says":
-                return _of_traces(traces_saying(self._store, asked.value))
+                return saying(self._store, asked.value)
             case "held-out":
                 return self._held_out(yes(asked))
             case _:
@@ -208,6 +209,38 @@ def _with_text(wanted: Pattern) -> Filter:
         (*called.values, *why.values),
         recorded=True,
     )
+
+
+FEW_MESSAGES = 2_000
+"""Of a word in so many messages the runs that hold them are looked up. Of one in more nearly every
+run says it, and is asked in turn: the first messages of it tell."""
+
+_LISTED = "SELECT r.run FROM trace r INDEXED BY trace_by_import WHERE r.preferred"
+_SAYING = f"+run IN ({_LISTED} AND ({{}} OR {{}}))"
+_WITH_WORD = "(SELECT rowid FROM {0} WHERE {0} MATCH ?)"
+_IN_MESSAGES, _IN_SPANS = _WITH_WORD.format("message_words"), _WITH_WORD.format("span_words")
+_RARE = (
+    f"r.id IN (SELECT e.trace FROM message_step e WHERE e.message IN {_IN_MESSAGES})",
+    f"r.id IN (SELECT s.trace FROM span s WHERE s.id IN {_IN_SPANS})",
+)
+_COMMON = (
+    f"EXISTS (SELECT 1 FROM message_step e WHERE e.trace = r.id AND +e.message IN {_IN_MESSAGES})",
+    f"EXISTS (SELECT 1 FROM span s WHERE s.trace = r.id AND +s.id IN {_IN_SPANS})",
+)
+
+
+def saying(store: Store, text: str) -> Filter:
+    """The runs whose preferred recording says a text. Of one word the index knows by itself which
+    do; of more it knows where to look, and they are read."""
+    word = word_query(text)
+    if word is None:
+        return _of_traces(traces_saying(store, text))
+    (found,) = store.db.execute(
+        "SELECT count(*) FROM (SELECT 1 FROM message_words WHERE message_words MATCH ? LIMIT ?)",
+        (word, FEW_MESSAGES + 1),
+    ).fetchone()
+    said = _RARE if found <= FEW_MESSAGES else _COMMON
+    return Filter(_SAYING.format(*said), (word, word), recorded=True)
 
 
 def _begun(text: str) -> Filter:

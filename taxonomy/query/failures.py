@@ -5,8 +5,8 @@ The view and its indices are made by `taxonomy.judgements.schema`.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import NamedTuple
+from collections.abc import Collection, Iterable
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -62,7 +62,8 @@ def rows_beside_rules(
     """`tag_rows` of the runs of which a person or a judge says something: where they are few, the
     words of rules on all the others are not read."""
     (any_,) = store.db.execute(
-        f"SELECT EXISTS (SELECT 1 FROM trace WHERE {_BESIDE_RULES})"
+        "SELECT EXISTS (SELECT 1 FROM tag)"
+        " OR EXISTS (SELECT 1 FROM suggestion WHERE source <> 'rule')"
     ).fetchone()
     return tag_rows(store, _BESIDE_RULES, without=without, chosen=chosen) if any_ else []
 
@@ -143,17 +144,30 @@ def _but(
     return f"({known.sql})", known.values
 
 
+class Word(NamedTuple):
+    """A class of failure and its sub-label."""
+
+    failure: FailureClass
+    sub: str | None
+
+
 def first_words(
     store: Store,
     *,
     every: bool = False,
+    of: Word | None = None,
     without: Collection[str] = NONE,
     chosen: Filter = ALL,
 ) -> list[TagRow]:
-    """What the Pareto counts of each failed run: one word on it, or `every` one."""
+    """What the Pareto counts of each failed run: one word on it, or `every` one; those `of` one
+    class alone, where it is given."""
+    values: tuple[object, ...]
+    named, values = ("1", ()) if of is None else ("class = ? AND sub IS ?", of)
     if every:
-        return tag_rows(store, "outcome = 'failed'", without=without, chosen=chosen)
-    known, values = _but(without, chosen, "p.trace")
+        where = f"outcome = 'failed' AND {named}"
+        return tag_rows(store, where, values, without=without, chosen=chosen)
+    known, more = _but(without, chosen, "p.trace")
+    known, values = f"{named} AND {known}", (*values, *more)
     cursor = store.db.execute(
         f"WITH {_TAGGED}"
         " SELECT p.trace, p.run, p.task, p.trial, p.variant, p.models, p.outcome, t.class, t.sub,"
@@ -190,41 +204,119 @@ FIRST = (
 
 
 class WordCount(NamedTuple):
-    """Failed runs of which the same is said first; `failure` None: nobody says anything."""
+    """Failed runs of which the same is said, in the same part; `failure` None: nobody says
+    anything. Of `accepted` ones a person, a judge or a rule was agreed with."""
 
     failure: FailureClass | None
     sub: str | None
     attribution: Attribution | None
+    part: str | int | None
     accepted: bool
     runs: int
 
 
+Part: TypeAlias = Literal["tool", "model", "variant", "task", "day"]
+"""What failed runs are counted by: the first tool called at the step, or what stands in the run;
+days are those since 1970 in which runs began, UTC."""
+
+_DAY_NS = 86_400 * 10**9
+_PARTS: dict[Part, str] = {
+    "model": "p.models",
+    "variant": "p.variant",
+    "task": "p.task",
+    "day": f"p.start_ns / {_DAY_NS}",
+}
+_FIRST_TOOL = """(
+  SELECT x.name FROM span x WHERE x.trace = {row} AND x.step = {step} AND x.kind = 'tool'
+  ORDER BY x.seq LIMIT 1)"""
+_OF_RECORDING = "(SELECT id FROM trace WHERE key = {} AND complete)"
+
+
 def count_first_words(
-    store: Store, *, without: Collection[str] = NONE, chosen: Filter = ALL
+    store: Store,
+    *,
+    by: Part | None = None,
+    without: Collection[str] = NONE,
+    chosen: Filter = ALL,
 ) -> list[WordCount]:
-    """The rows of `first_words` counted, and the runs that have none."""
+    """The rows of `first_words` counted, those of each part apart, and the runs that have none."""
     known, values = _but(without, chosen, "p.trace")
-    first = FIRST.format("json_array(class, sub, fault)")
+    step = "step" if by == "tool" else "NULL"
+    first = FIRST.format(f"json_array(class, sub, fault, {step})")
+    tagged = f"json_array(t.class, t.sub, t.fault, {'t.step' if by == 'tool' else 'NULL'})"
+    row = f"coalesce({_OF_RECORDING.format('t.recording')}, p.row)" if by == "tool" else "NULL"
+    part = _FIRST_TOOL.format(row="row", step="said ->> 3") if by == "tool" else "part"
     found = store.db.execute(
         f"WITH {_TAGGED}"
-        f" SELECT iif(t.run IS NULL, ({first}), json_array(t.class, t.sub, t.fault)) AS said,"
-        "   t.run IS NOT NULL AS accepted, count(*)"
-        " FROM trace_summary p LEFT JOIN tagged t ON t.run = p.run AND t.place = 1"
-        f" WHERE p.preferred AND p.outcome = 'failed' AND {known} GROUP BY 1, 2",
+        f" SELECT said, {part}, accepted, count(*) FROM ("
+        f"   SELECT iif(t.run IS NULL, ({first}), {tagged}) AS said, t.run IS NOT NULL AS accepted,"
+        f"     {_PARTS.get(by, 'NULL') if by else 'NULL'} AS part, {row} AS row"
+        "   FROM trace_summary p LEFT JOIN tagged t ON t.run = p.run AND t.place = 1"
+        f"  WHERE p.preferred AND p.outcome = 'failed' AND {known}) GROUP BY 1, 2, 3",
         values,
     )
     counted = [
-        WordCount(*_word(said), accepted=bool(accepted), runs=runs)
-        for said, accepted, runs in found
+        WordCount(*_word(said), part=part, accepted=bool(accepted), runs=runs)
+        for said, part, accepted, runs in found
     ]
-    return sorted(counted, key=lambda each: [part or "" for part in each[:3]])
+    return sorted(counted, key=lambda each: [str(part or "") for part in each[:4]])
+
+
+def count_every_word(
+    store: Store,
+    *,
+    by: Part | None = None,
+    without: Collection[str] = NONE,
+    chosen: Filter = ALL,
+) -> list[WordCount]:
+    """The same of all that is said: a run counts once for each class and part. The runs of which
+    nobody says anything are not among them."""
+    known, values = _but(without, chosen, "p.trace")
+    failed = f"p.preferred AND p.outcome = 'failed' AND {known}"
+    part = _PARTS.get(by, "NULL") if by else "NULL"
+    of_tag = of_suggestion = part
+    if by == "tool":
+        of_tag = _FIRST_TOOL.format(row="r.id", step="w.step")
+        of_suggestion = _FIRST_TOOL.format(row="p.row", step="w.step")
+    found = store.db.execute(
+        "SELECT class, sub, fault, part, accepted, count(*) FROM ("
+        " SELECT run, class, sub, fault, part, max(accepted) AS accepted FROM ("
+        "   SELECT p.run, w.class, w.sub, nullif(w.fault, 'agent') AS fault, 1 AS accepted,"
+        f"    {of_tag} AS part"
+        "   FROM tag w JOIN trace r ON r.key = w.trace AND r.complete"
+        f"  JOIN trace_summary p ON p.run = r.run WHERE {failed}"
+        "   UNION ALL"
+        "   SELECT p.run, w.class, w.sub, nullif(w.fault, 'agent'), 0,"
+        f"    {of_suggestion}"
+        f"  FROM trace_summary p JOIN suggestion w ON w.trace = p.trace AND {NOT_A_HINT}"
+        f"  WHERE {failed})"
+        " GROUP BY 1, 2, 3, 4, 5) GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5",
+        (*values, *values),
+    )
+    return [
+        WordCount(
+            FailureClass(failure), sub, Attribution(fault) if fault else None, part, bool(yes), runs
+        )
+        for failure, sub, fault, part, yes, runs in found
+    ]
 
 
 def _word(said: str | None) -> tuple[FailureClass | None, str | None, Attribution | None]:
     """What is said of a run, out of one value; nothing where nobody says anything."""
     if said is None:
         return None, None, None
-    return msgspec.json.decode(said, type=tuple[FailureClass, str | None, Attribution | None])
+    made = msgspec.json.decode(said, type=tuple[FailureClass, str | None, Attribution | None, Any])
+    return made[:3]
+
+
+def titles_of(store: Store, traces: Iterable[str]) -> dict[str, str]:
+    """The titles of those of some runs that name no task."""
+    found = store.db.execute(
+        "SELECT trace, title FROM trace_summary WHERE task IS NULL AND title <> ''"
+        " AND trace IN (SELECT value FROM json_each(?))",
+        (among(traces),),
+    )
+    return dict(found.fetchall())
 
 
 def count_runs(store: Store, tasks: Collection[str]) -> int:
@@ -290,10 +382,21 @@ def unsaid_runs(
     return [RunHead(*row) for row in found]
 
 
-def first_tools(store: Store) -> dict[tuple[str, int], str]:
-    """The first tool called at each step, by (trace, step)."""
+def first_tools(store: Store, steps: Iterable[tuple[str, int]]) -> dict[tuple[str, int], str]:
+    """The first tool called at each of some steps, by (trace, step)."""
     found = store.db.execute(
-        "SELECT t.key, s.step, s.name, min(s.seq) FROM span s JOIN trace t ON t.id = s.trace"
-        " WHERE s.kind = 'tool' AND t.complete AND s.step IS NOT NULL GROUP BY t.key, s.step"
+        "SELECT a.value ->> 0 AS trace, a.value ->> 1 AS step,"
+        f" {_FIRST_TOOL.format(row=_OF_RECORDING.format('a.value ->> 0'), step='a.value ->> 1')}"
+        " FROM json_each(?) a",
+        (msgspec.json.encode(sorted(set(steps))).decode(),),
     )
-    return {(trace, step): name for trace, step, name, _ in found}
+    return {(trace, step): name for trace, step, name in found if name is not None}
+
+
+def starts_of(store: Store, traces: Iterable[str]) -> dict[str, int | None]:
+    """When some runs began."""
+    found = store.db.execute(
+        "SELECT trace, start_ns FROM trace_summary WHERE trace IN (SELECT value FROM json_each(?))",
+        (among(set(traces)),),
+    )
+    return dict(found.fetchall())

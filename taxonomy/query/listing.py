@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 import msgspec
@@ -35,8 +37,6 @@ class RunRow(TraceRow, frozen=True, kw_only=True):
 
 
 _ENDED = "CASE outcome WHEN 'failed' THEN 0 WHEN 'unknown' THEN 1 ELSE 2 END"
-_BY_NEED = {0: 0, 2: 1, 1: 2}
-"""The place of an ending in a list, by its place in the index."""
 _WARNED = "SELECT trace FROM diagnosis WHERE warnings <> '[]'"
 
 Order: TypeAlias = tuple[str, ...]
@@ -96,8 +96,13 @@ def _by_outcome(store: Store, chosen: Filter) -> list[str]:
         list(chosen.values),
     ).fetchall()
     warned = {row[0] for row in store.db.execute(_WARNED)}
-    found.sort(key=lambda row: (_BY_NEED[row[1]], row[0] not in warned))
-    return [row[0] for row in found]
+    failed, unknown = (bisect_left(found, place, key=itemgetter(1)) for place in (1, 2))
+    traces = [row[0] for row in found]
+    parts = (traces[:failed], traces[unknown:], traces[failed:unknown])
+    return [
+        trace for part in parts for first in (True, False) for trace in part
+        if (trace in warned) is first
+    ]  # fmt: skip
 
 
 def runs_at(store: Store, traces: Sequence[str]) -> tuple[RunRow, ...]:

@@ -1,9 +1,12 @@
-"""`python -m tests.bench [--mb N] [--most N] [WORD…]`: the rows whose name holds a word, or all.
+"""`python -m tests.bench [--keep] [--full] [WORD…]`: the rows of each group whose name holds a
+word, or of all.
 
-Figures are from this machine and this run; the ratio is what holds elsewhere. The rows of `spans`
-take a gigabyte of disk for their corpus, and as much again for each way of reading it: `--mb 50`
-is a quick look. `app` needs databases that it builds once and keeps; `--most 10000` leaves out the
-largest. `--peer phoenix` measures import beside another tool, which it installs.
+Figures are from this machine and this run; the ratio is what holds elsewhere. All of it takes a
+quarter of an hour; `--full` adds what takes longer: a gigabyte of OTLP, the app on 100 000 spans
+and runs, lists of 300 000 runs and 10M spans, and Phoenix beside the import, which it installs.
+`--keep` writes the rows into `docs/reference/speed.md`, in place of what was there of the same
+groups. `--counts` counts operations instead, and shows them beside those that were accepted; with
+`--keep` it accepts them.
 """
 
 from __future__ import annotations
@@ -11,7 +14,8 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -20,10 +24,12 @@ from tests.bench import (
     agents,
     app,
     bisecting,
+    counts,
     diagnosing,
     exports,
     gate,
     importing,
+    kept,
     listing,
     peer,
     replaying,
@@ -33,8 +39,11 @@ from tests.bench import (
     taking,
 )
 from tests.bench.measure import Row
+from tests.docs import DOCS, rendered
 
-GROUPS: dict[str, Callable[[Path], Iterator[Row]]] = {
+Rows = Callable[[Path], Iterator[Row]]
+
+GROUPS: dict[str, Rows] = {
     "commands": listing.commands,
     "agents": agents.rows,
     "replay": replaying.rows,
@@ -44,45 +53,92 @@ GROUPS: dict[str, Callable[[Path], Iterator[Row]]] = {
     "gate": gate.rows,
     "listing": listing.rows,
     "import": importing.rows,
-    "spans": taking.rows,
+    "spans": partial(taking.rows, megabytes=50),
     "diagnosis": diagnosing.rows,
     "suggest": suggest.rows,
-    "app": app.rows,
+    "app": partial(app.rows, most=10_000),
 }
+"""The rows of each, in the order of the table."""
+
+FULL: dict[str, Rows] = {
+    "spans": taking.rows,
+    "app": app.rows,
+    "many": listing.full_rows,
+    "phoenix": partial(peer.rows, megabytes=peer.MEGABYTES, environment=None),
+}
+"""Those that stand in their place, or beside them, where all is asked for."""
+
+PAGE = DOCS / "reference" / "speed.md"
 
 
 def main() -> None:
     asked = argparse.ArgumentParser(prog="python -m tests.bench", description="Speed as ratios.")
-    asked.add_argument("words", nargs="*", metavar="WORD", help=", ".join(GROUPS))
-    asked.add_argument("--mb", type=int, default=exports.MEGABYTES, help="size of the corpus")
+    asked.add_argument("words", nargs="*", metavar="WORD", help=", ".join((*GROUPS, *FULL)))
+    asked.add_argument("--full", action="store_true", help="also what takes longer")
+    asked.add_argument("--keep", action="store_true", help="write the result into the documents")
+    asked.add_argument("--counts", action="store_true", help="count operations, measure no time")
+    asked.add_argument("--mb", type=int, help="size of the corpus of `spans` and `phoenix`")
+    asked.add_argument("--most", type=int, help="spans and runs the app is shown at most")
     asked.add_argument(
-        "--most", type=int, default=app.MOST, help="spans and runs the app is shown at most"
-    )
-    asked.add_argument("--peer", choices=["phoenix"], help="import beside another tool, alone")
-    asked.add_argument(
-        "--peer-env", type=Path, help="an environment of it, made where there is none"
+        "--peer-env", type=Path, help="an environment of Phoenix, made where there is none"
     )
     given = asked.parse_args()
-    groups = GROUPS | {
-        "spans": partial(taking.rows, megabytes=given.mb),
-        "app": partial(app.rows, most=given.most),
-    }
-    if given.peer:
-        size = min(given.mb, peer.MEGABYTES)
-        groups = {"peer": partial(peer.rows, megabytes=size, environment=given.peer_env)}
     try:
-        _print_rows(groups, given.words)
+        if given.counts:
+            _print_counts(given.words, keep=given.keep)
+        else:
+            groups = GROUPS | FULL if given.full else GROUPS
+            _print_rows(_sized(groups, given), given.words, keep=given.keep)
     except ArcError as error:
         sys.exit(f"{error.message}\n{error.hint or ''}".rstrip())
+    if given.keep:
+        PAGE.write_text(rendered(PAGE.read_text()))
 
 
-def _print_rows(groups: dict[str, Callable[[Path], Iterator[Row]]], words: list[str]) -> None:
+def _sized(groups: Mapping[str, Rows], given: argparse.Namespace) -> dict[str, Rows]:
+    """The groups in the sizes that were asked for."""
+    sized = dict(groups)
+    if given.mb:
+        sized["spans"] = partial(taking.rows, megabytes=given.mb)
+    if given.most:
+        sized["app"] = partial(app.rows, most=given.most)
+    if "phoenix" in sized and (given.mb or given.peer_env):
+        size = min(given.mb or exports.MEGABYTES, peer.MEGABYTES)
+        sized["phoenix"] = partial(peer.rows, megabytes=size, environment=given.peer_env)
+    return sized
+
+
+def _print_rows(groups: Mapping[str, Rows], words: list[str], *, keep: bool) -> None:
     print(f"{'what':<58} {'measured':<44} held against")
     with tempfile.TemporaryDirectory(prefix="arc-bench-") as folder:
         for name, rows in groups.items():
-            if not words or any(word in name for word in words):
-                for row in rows(Path(folder)):
-                    print(f"{row.what:<58} {row.figure:<44} {row.limit}", flush=True)
+            if words and not any(word in name for word in words):
+                continue
+            began, found = time.perf_counter(), []
+            for row in rows(Path(folder)):
+                print(f"{row.what:<58} {row.figure:<44} {row.limit}", flush=True)
+                found.append(row)
+            if keep:
+                kept.keep(name, found, time.perf_counter() - began)
+
+
+def _print_counts(words: list[str], *, keep: bool) -> None:
+    grown = 0
+    print(f"{'what':<64} {'counted':>12} {'accepted':>12}")
+    for counter in counts.COUNTERS:
+        if words and not any(word in counter for word in words):
+            continue
+        found, known = counts.counted(counter), counts.accepted().get(counter, {})
+        worse = counts.worse(found, known)
+        for name, count in found.items():
+            before = f"{known[name]:,.10g}" if name in known else "–"
+            mark = "  grown" if name in worse else ""
+            print(f"{name:<64} {round(count.value, 2):>12,.10g} {before:>12}{mark}", flush=True)
+        grown += len(worse)
+        if keep:
+            counts.accept(counter, found)
+    if grown and not keep:
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from typing import Any
 from arc_tui import importing
 from arc_tui.places import fixtures
 from taxonomy.judgements.schema import open_ledger
-from tests.bench.measure import Row, ms, pair, python
+from tests.bench.measure import Row, compare, python
 
 RUN = "shop-many-wishes-v5-0"
 SDK = "import mcp.server.lowlevel, mcp.server.stdio"
@@ -30,10 +30,10 @@ def rows(folder: Path) -> Iterator[Row]:
         for _ in importing.import_paths(store, [fixtures() / "traces" / f"{RUN}.jsonl"]):
             pass
     for what, given in (("list_runs", {}), ("brief", {"run": RUN})):
-        ours, theirs = pair(_first_answer(database, what, given), python(SDK), 7)
+        found = compare(_first_answer(database, what, given), python(SDK), 7)
         yield Row(
             f"arc mcp, new process to the first answer of {what}",
-            f"{ms(ours)} against {ms(theirs)}: {ours / theirs:.2f}×",
+            str(found),
             "import of its SDK, goal < 1.5×",
         )
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from arc_tui.views.failures import FailuresRequest, build_behind, build_failures
 from arc_tui.views.runs import Arrangement, build_runs, run_rows
 from arc_tui.views.trace import build_trace
 from replay.store.handle import Store
@@ -22,10 +23,9 @@ from taxonomy.stats.matrix import matrix
 from tests.bench.app import EMPTY_APP
 from tests.bench.corpus import trace
 from tests.bench.many import fill, fill_many
-from tests.bench.measure import Row, best, ms, pair, process, python
+from tests.bench.measure import Row, best, compare, ms, process, python
 
-TRACES = 30_000
-GOAL = "goal 20 ms"
+TRACES, FULL_TRACES = 30_000, 300_000
 NO_GOAL = "several questions, or every row made: no goal"
 
 OPEN_LIST = """
@@ -49,10 +49,10 @@ def commands(folder: Path) -> Iterator[Row]:
     tool = str(Path(sys.executable).with_name("sqlite-utils"))
     arc = (sys.executable, "-m", "arc_tui", "--db", str(database))
     for words in (("ls",), ("show", "last")):
-        ours, theirs = pair(process(*arc, *words), process(tool, "--help"), 7)
+        found = compare(process(*arc, *words), process(tool, "--help"), 7)
         yield Row(
             f"arc {words[0]}, whole process",
-            f"{ms(ours)} against {ms(theirs)}: {ours / theirs:.2f}×",
+            str(found),
             "sqlite-utils --help, goal ≤ 1.2×",
         )
 
@@ -63,29 +63,45 @@ def rows(folder: Path) -> Iterator[Row]:
         spans = fill_many(store, TRACES)
         writer = Writer(store)
         long = writer.finish(writer.write(trace(random.Random(1), "long", 5000))).id
-        what = f"{TRACES // 1000}k runs, {spans / 1e6:.1f}M spans, copied: "
-        for name, work in _asked(store).items():
-            yield Row(what + name, ms(best(work)), GOAL)
-        for name, work in {
-            "the screen of runs, all it draws at first": lambda: build_runs(store),
-            "the same by outcome": lambda: build_runs(store, Arrangement(order="outcome")),
-            "the same of a query": lambda: build_runs(store, Arrangement(words="tag:loop")),
-            "the whole list as rows": lambda: run_rows(store),
-            "matrix of tasks by variant and model": lambda: matrix(store),
-            "Pareto with the runs behind each bar": lambda: pareto(store),
-            "every run that says a phrase": lambda: traces_saying(store, "refund invoice retry"),
-        }.items():
-            yield Row(what + name, ms(best(work, 3)), NO_GOAL)
+        yield from _answered(store, TRACES, spans, "goal 20 ms")
         yield from _long(store, long)
-    shown, bare = pair(python(OPEN_LIST.format(path=str(folder / "many.db"))), python(EMPTY_APP), 3)
+    opened = python(OPEN_LIST.format(path=str(folder / "many.db")))
     yield Row(
         f"first frame with the list of {TRACES // 1000}k runs",
-        f"{ms(shown)} against {ms(bare)}: {shown / bare:.2f}×",
+        str(compare(opened, python(EMPTY_APP), 3)),
         "an empty Textual app, no goal",
     )
 
 
-def _asked(store: Store) -> dict[str, Callable[[], object]]:
+def full_rows(folder: Path) -> Iterator[Row]:
+    """The same questions of ten times as many runs."""
+    with open_ledger(folder / "ten-times.db") as store:
+        spans = fill_many(store, FULL_TRACES)
+        yield from _answered(store, FULL_TRACES, spans, "goal 100 ms")
+
+
+def _answered(store: Store, runs: int, spans: int, goal: str) -> Iterator[Row]:
+    what = f"{runs // 1000}k runs, {spans / 1e6:.1f}M spans, copied: "
+    for name, work in questions(store).items():
+        yield Row(what + name, ms(best(work, 3)), goal)
+    for name, work in whole_screens(store).items():
+        yield Row(what + name, ms(best(work, 2)), NO_GOAL)
+
+
+def whole_screens(store: Store) -> dict[str, Callable[[], object]]:
+    """What takes several questions, or reads every row."""
+    return {
+        "the screen of runs, all it draws at first": lambda: build_runs(store),
+        "the same by outcome": lambda: build_runs(store, Arrangement(order="outcome")),
+        "the same of a query": lambda: build_runs(store, Arrangement(words="tag:loop")),
+        "the whole list as rows": lambda: run_rows(store),
+        "matrix of tasks by variant and model": lambda: matrix(store),
+        "Pareto with the runs behind each bar": lambda: pareto(store),
+        "every run that says a phrase": lambda: traces_saying(store, "refund invoice retry"),
+    }
+
+
+def questions(store: Store) -> dict[str, Callable[[], object]]:
     """What a screen or a command asks for at once."""
 
     def first(chosen: Filter = ALL, order: str = "") -> tuple[RunRow, ...]:
@@ -94,6 +110,7 @@ def _asked(store: Store) -> dict[str, Callable[[], object]]:
     def asked(query: str) -> object:
         return first(runs_meant(store, query))
 
+    bar = build_failures(store, with_runs=False).rows[0]
     failed = Filter("outcome = ?", ("failed",), recorded=True)
     listed: dict[str, Callable[[], object]] = {
         f"first page {f'by {order}' if order else 'as imported'}": (
@@ -106,12 +123,16 @@ def _asked(store: Store) -> dict[str, Callable[[], object]]:
         "first page of two words": lambda: asked("outcome:failed refund"),
         "a word that no run says": lambda: asked("nowhere"),
         "first page of a class": lambda: asked("tag:loop"),
-        "first page of a tool": lambda: asked("tool.error"),
+        "first page of a tool that failed": lambda: asked("tool.error"),
+        "first page of a tool that nearly every run calls": lambda: asked("tool:search"),
+        "first page of a common word in messages": lambda: asked('"refund"'),
         "first page of what is said first": lambda: asked("class:loop"),
         "order of all by cost, without rows": lambda: run_order(store, order=ORDERS["cost"]),
         "sums of all": lambda: run_totals(store),
         "sums of the failed": lambda: run_totals(store, failed),
         "Pareto, counted": lambda: tally(store),
+        "the failures screen": lambda: build_failures(store, with_runs=False),
+        "the runs behind its first bar": lambda: build_behind(store, FailuresRequest(), bar),
         "latency percentiles by name": lambda: latencies(store),
         "where a call stands among those of its tool": lambda: standing(store, "search", 10**9),
         "50 runs that say a common word": lambda: runs_saying(store, "refund"),

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
 
@@ -20,6 +21,52 @@ class Row(NamedTuple):
     limit: str
 
 
+class Compared(NamedTuple):
+    """Two pieces of work run in turn: the fastest of each in seconds, and how often ours takes
+    theirs, by turn: by the clock from least to most, and in seconds of the processor at its
+    median."""
+
+    ours_s: float
+    theirs_s: float
+    ratios: tuple[float, ...]
+    processor: float
+
+    def __str__(self) -> str:
+        spread = f"{self.ratios[0]:.2f}-{self.ratios[-1]:.2f}"
+        return (
+            f"{ms(self.ours_s)} against {ms(self.theirs_s)}: {median(self.ratios):.2f}×"
+            f" ({spread}), processor {self.processor:.2f}×"
+        )
+
+
+def compare(ours: Callable[[], object], theirs: Callable[[], object], times: int = 5) -> Compared:
+    """Both in turn, so that the machine's mood hits both; processes that they start count too."""
+    turns = [(_taken(ours), _taken(theirs)) for _ in range(times)]
+    return Compared(
+        min(mine for (mine, _), _ in turns),
+        min(other for _, (other, _) in turns),
+        tuple(sorted(mine / other for (mine, _), (other, _) in turns)),
+        median(mine / max(other, _TICK_S) for (_, mine), (_, other) in turns),
+    )
+
+
+_TICK_S = 1e-6
+
+
+def _taken(work: Callable[[], object]) -> tuple[float, float]:
+    """(seconds by the clock, seconds of the processor), those of ended processes among them."""
+    gc.collect()
+    start, used = time.perf_counter(), processor_s()
+    work()
+    return time.perf_counter() - start, processor_s() - used
+
+
+def processor_s() -> float:
+    """Seconds of the processor that this process and those it started and that ended have used."""
+    used = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
 def best(work: Callable[[], object], times: int = 5) -> float:
     """Seconds of the fastest of several runs of `work`."""
     found = []
@@ -29,17 +76,6 @@ def best(work: Callable[[], object], times: int = 5) -> float:
         work()
         found.append(time.perf_counter() - start)
     return min(found)
-
-
-def pair(
-    ours: Callable[[], object], theirs: Callable[[], object], times: int = 5
-) -> tuple[float, float]:
-    """The fastest of each of two, run in turn so that the machine's mood hits both."""
-    mine, other = [], []
-    for _ in range(times):
-        mine.append(best(ours, 1))
-        other.append(best(theirs, 1))
-    return min(mine), min(other)
 
 
 def process(*command: str) -> Callable[[], object]:

@@ -47,6 +47,8 @@ class Terminal:
         fcntl.ioctl(self._fd, termios.TIOCSWINSZ, size)
         self._said = b""
         self._asked = False
+        self.frames = 0
+        """How many were drawn since the start, or since the last key."""
 
     def __enter__(self) -> Terminal:
         return self
@@ -92,6 +94,7 @@ class Terminal:
 
     def send(self, key: str) -> None:
         self._said = b""
+        self.frames = 0
         self._began = time.perf_counter()
         os.write(self._fd, key.encode())
 
@@ -112,6 +115,8 @@ class Terminal:
         except OSError as error:
             raise EOFError(f"the program has ended: {self._said[-2000:]!r}") from error
         self._read_at = time.perf_counter()
+        begun = self._said[1 - len(_DRAWN) :]
+        self.frames += (begun + data).count(_DRAWN)
         self._said += data
         if not self._asked and _ASKED in self._said:
             self._asked = True

@@ -29,8 +29,8 @@ from replay.store.rows import StepRow
 from taxonomy.classes import CLASSES, SHAPES
 from taxonomy.judgements.tags import TagRow
 from taxonomy.query.listing import RunRow
+from tests.bench import counts, kept, precision_results
 from tests.bench import gate as gate_bench
-from tests.bench import precision_results
 from tests.bench.calibration_results import markdown, shipped
 from tests.bench.fit_results import folds_markdown, gains_markdown, shipped_fit, signs_markdown
 from tests.faults import reached
@@ -275,6 +275,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "changes": changes,
     "classes": classes,
     "columns": columns,
+    "counts": counts.markdown,
     "commands": commands,
     "exit codes": codes,
     "faults": faults,
@@ -293,6 +294,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "run columns": run_columns,
     "settings file": settings_file,
     "shapes": shapes,
+    "speed": kept.markdown,
     "variables": variables,
 }
 """Each stands between `<!-- NAME -->` and `<!-- /NAME -->` on one page."""

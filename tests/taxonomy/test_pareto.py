@@ -13,7 +13,7 @@ from msgspec import structs
 
 from replay.store.handle import Store
 from taxonomy.classes import Attribution
-from taxonomy.failures import Bar, By, Pareto, iso_week, pareto, tally, untagged_runs
+from taxonomy.failures import BYS, Bar, By, Pareto, iso_week, pareto, tally, untagged_runs
 from taxonomy.findings import Diagnosis, Finding
 from taxonomy.judgements import diagnoses
 from taxonomy.judgements.tags import TagRow
@@ -197,13 +197,25 @@ def test_a_tally_is_the_pareto_without_its_runs(given: list[Any]) -> None:
             worded(row) for row in tag_rows(store, "outcome = 'failed' AND place = 1")
         ]
         for without in (frozenset[str](), frozenset({"0", "3"})):
-            full = pareto(store, without=without)
-            shown = tally(store, without=without)
-            assert plain(shown.bars) == plain(full.bars)
-            assert plain(shown.apart) == plain(full.apart)
-            assert (shown.untagged, shown.failed) == (full.untagged, full.failed)
+            full = held_together(store, without=without)
             assert len(untagged_runs(store, without=without)) == full.untagged
-            assert shown.unknown == full.unknown
+        owners = owners_from({"loop": "ann", "attribution:agent": "bob"})
+        for by in (None, *BYS):
+            for every in (False, True):
+                held_together(store, by=by, every=every, owners=owners)
+
+
+def held_together(store: Store, **asked: Any) -> Pareto:
+    """The Pareto, once the tally has the same bars, and each bar read alone the same runs."""
+    full, shown = pareto(store, **asked), tally(store, **asked)
+    assert plain(shown.bars) == plain(full.bars)
+    assert plain(shown.apart) == plain(full.apart)
+    assert (shown.untagged, shown.failed) == (full.untagged, full.failed)
+    assert shown.unknown == full.unknown
+    for bar in full.all_bars:
+        alone = pareto(store, of=bar, **asked)
+        assert next(each.runs for each in alone.all_bars if each.label == bar.label) == bar.runs
+    return full
 
 
 def worded(row: TagRow) -> tuple[object, ...]:
@@ -213,7 +225,11 @@ def worded(row: TagRow) -> tuple[object, ...]:
 
 def plain(bars: Sequence[Bar]) -> list[tuple[object, ...]]:
     """What both say of a bar; of several faults that read alike any may stand for them."""
-    return [(bar.label, bar.tagged, bar.suggested, bar.failure, bar.sub) for bar in bars]
+    return [
+        (bar.label, bar.tagged, bar.suggested, bar.failure, bar.sub, bar.part, bar.owner,
+         bar.owners)
+        for bar in bars
+    ]  # fmt: skip
 
 
 def test_the_runs_of_a_tally_are_counted_by_index() -> None:

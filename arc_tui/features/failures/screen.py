@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from msgspec import structs
 from rich.text import Text
@@ -31,9 +32,11 @@ from arc_tui.ui.styles import Headline
 from arc_tui.views.failures import (
     EMPTY,
     BarRow,
+    BehindBar,
     FailuresRequest,
     FailuresView,
     agreement,
+    build_behind,
     build_failures,
     card,
     chosen_bar,
@@ -42,7 +45,8 @@ from arc_tui.views.failures import (
 from arc_tui.views.runs import held_out_text
 from replay.store.handle import Store
 from taxonomy.failures import BYS, By
-from taxonomy.playbook import NO_PLAYBOOK, BadPlaybook
+from taxonomy.owners import NOBODY, Owners
+from taxonomy.playbook import NO_PLAYBOOK, BadPlaybook, Playbook
 
 NO_FAILURES = "no failed runs here"
 
@@ -53,6 +57,9 @@ arc import PATH   imports more runs; a result.json or a
                   reward.txt beside one gives its outcome"""
 
 MARKS = "failed runs: █ tagged ▒ suggested ░ not named"
+
+OfBar: TypeAlias = OpenRuns | OpenEditTest | OpenSuggestions | OpenClassify
+"""Opens a screen on the runs behind a bar."""
 
 SPLITS: tuple[By | None, ...] = (None, *BYS)
 
@@ -88,16 +95,34 @@ class FailuresScreen(ArcScreen):
     runs = query_one(FailureRuns)
 
     class Loaded(Message):
-        """The failures were counted, without the playbook where `problem` is in its way."""
+        """The failures were counted by these owners and this playbook, without one where `problem`
+        is in its way."""
 
-        def __init__(self, view: FailuresView, problem: BadPlaybook | None) -> None:
+        def __init__(
+            self, view: FailuresView, owners: Owners, playbook: Playbook,
+            problem: BadPlaybook | None,
+        ) -> None:  # fmt: skip
             super().__init__()
             self.view = view
+            self.owners = owners
+            self.playbook = playbook
             self.problem = problem
+
+    class RunsRead(Message):
+        """The runs behind a bar were read."""
+
+        def __init__(self, behind: BehindBar) -> None:
+            super().__init__()
+            self.behind = behind
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self._request = FailuresRequest()
+        self._owners, self._playbook = NOBODY, NO_PLAYBOOK
+        self._reading = False
+        """Are the runs behind the bar being read?"""
+        self._to_open: type[OfBar] | None = None
+        """The screen that is wanted on the runs behind the bar, once they were read."""
 
     def compose(self) -> ComposeResult:
         yield Headline(id="head")
@@ -107,7 +132,7 @@ class FailuresScreen(ArcScreen):
                 yield FailureCard(id="agreement")
             with Vertical(id="behind"):
                 yield FailureCard(id="card")
-                yield FailureRuns(id="runs").data_bind(FailuresScreen.view)
+                yield FailureRuns(id="runs")
         yield KeyBar()
 
     def on_mount(self) -> None:
@@ -125,18 +150,20 @@ class FailuresScreen(ArcScreen):
         """Count as it is asked now."""
         request = self._request
 
-        def count(store: Store) -> tuple[FailuresView, BadPlaybook | None]:
+        def count(store: Store) -> tuple[FailuresView, Owners, Playbook, BadPlaybook | None]:
             playbook, problem = NO_PLAYBOOK, None
             try:
                 playbook = find_playbook()
             except BadPlaybook as error:
                 problem = error
             owners = read_owners(playbook=playbook)
-            return build_failures(store, request, owners, playbook), problem
+            view = build_failures(store, request, owners, playbook, with_runs=False)
+            return view, owners, playbook, problem
 
         self.ask(count, lambda found: self.Loaded(*found), group="load")
 
     def on_failures_screen_loaded(self, event: Loaded) -> None:
+        self._owners, self._playbook = event.owners, event.playbook
         self.view = event.view
         if event.problem is not None:
             self.show_error(event.problem)
@@ -164,8 +191,17 @@ class FailuresScreen(ArcScreen):
             self._show(self.bars.bar)
 
     def _show(self, bar: BarRow | None) -> None:
-        """The bar under the cursor, and the runs behind it."""
+        """The bar under the cursor, and the runs behind it, which are read now."""
+        self._to_open = None
         self.runs.bar = bar
+        self._reading = bar is not None
+        if bar is not None:
+            request, owners, playbook = self.view.request, self._owners, self._playbook
+            self.ask(
+                lambda store: build_behind(store, request, bar, owners, playbook),
+                self.RunsRead,
+                group="behind",
+            )
         self.set_class(bar is None, "-no-bar")
         label = format.one_line(bar.label) if bar is not None else ""
         self.query_one("#card").border_title = Text(label)
@@ -174,6 +210,11 @@ class FailuresScreen(ArcScreen):
         )
         count = format.count(bar.count, "run") if bar is not None else ""
         self.runs.border_title = f"{count} behind it" if bar is not None else ""
+
+    def on_failures_screen_runs_read(self, event: RunsRead) -> None:
+        self._reading = False
+        self.runs.behind = event.behind
+        self._open_wanted()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         del parameters
@@ -229,14 +270,18 @@ class FailuresScreen(ArcScreen):
     def action_classify(self) -> None:
         self._open_runs_of_bar(OpenClassify)
 
-    def _open_runs_of_bar(
-        self, request: type[OpenRuns | OpenEditTest | OpenSuggestions | OpenClassify]
-    ) -> None:
+    def _open_runs_of_bar(self, request: type[OfBar]) -> None:
         """Open a screen on the runs behind the bar."""
+        self._to_open = request
+        self._open_wanted()
+
+    def _open_wanted(self) -> None:
         bar = self.bars.bar
-        if bar is not None:
-            traces = tuple(dict.fromkeys(run.preferred for run in bar.runs))
-            self.post_message(request(bar.label, traces))
+        if self._to_open is None or bar is None or self._reading:
+            return
+        request, self._to_open = self._to_open, None
+        traces = tuple(dict.fromkeys(run.preferred for run in self.runs.behind.runs))
+        self.post_message(request(bar.label, traces))
 
     def on_failure_bars_chosen(self) -> None:
         self.runs.focus()

@@ -18,12 +18,12 @@ from arc_tui.ui.format import fit, wrap
 from arc_tui.ui.list import RowList
 from arc_tui.ui.styles import StyledWidget
 from arc_tui.views.failures import (
-    EMPTY,
     BarRow,
-    FailuresView,
+    BehindBar,
     Labelled,
     bar_cells,
     owner,
+    run_name,
     source_name,
 )
 from taxonomy.failures import RunBehind
@@ -170,8 +170,8 @@ class FailureRuns(RowList):
              tooltip="Open the run under the cursor at the step it is counted for"),
     ]  # fmt: skip
 
-    view: reactive[FailuresView] = reactive(EMPTY, repaint=False)
     bar: reactive[BarRow | None] = reactive(None, repaint=False)
+    behind: reactive[BehindBar] = reactive(BehindBar(), repaint=False)
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -179,7 +179,9 @@ class FailureRuns(RowList):
 
     @property
     def runs(self) -> tuple[RunBehind, ...]:
-        return self.bar.runs if self.bar is not None else ()
+        """Those of the bar, () until they were read."""
+        known = self.bar is not None and self.behind.label == self.bar.label
+        return self.behind.runs if known else ()
 
     @property
     def row_count(self) -> int:
@@ -191,11 +193,18 @@ class FailureRuns(RowList):
 
     def watch_bar(self, old: BarRow | None, new: BarRow | None) -> None:
         """Another bar begins at its first run; the same one, read again, stays where it was."""
-        self._widths = self._measured()
-        self.rows_changed()
         if old is None or new is None or old.label != new.label:
+            self._lay_out()
             self.cursor = 0
             self.scroll_to(y=0, animate=False)
+
+    def watch_behind(self) -> None:
+        if self.runs:
+            self._lay_out()
+
+    def _lay_out(self) -> None:
+        self._widths = self._measured()
+        self.rows_changed()
 
     def on_focus(self) -> None:
         self.refresh_row(self.cursor)
@@ -219,7 +228,7 @@ class FailureRuns(RowList):
     def _cells(self, run: RunBehind) -> dict[str, str]:
         """The texts of a run by column."""
         return {
-            "run": self.view.name(run),
+            "run": run_name(run, self.behind.titles),
             "step": format.number(run.step),
             "by": source_name(run),
             "owner": format.one_line(run.owner) or format.UNKNOWN,

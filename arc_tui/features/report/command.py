@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
-from arc_tui.cli import print_json
+from arc_tui.cli import console, print_json
 from arc_tui.features.report.html import render
 from arc_tui.features.report.view import Page
 from arc_tui.ui import format
@@ -49,12 +49,12 @@ def put_page(page: Page, redactor: Redactor, output: Path | None, *, as_json: bo
     if str(output) == STDOUT:
         if as_json:
             raise click.UsageError("--json and -o -: both are printed, name a file")
-        sys.stdout.buffer.write(render(page, redactor))
+        sys.stdout.buffer.write(_rendered(page, redactor))
         sys.stdout.buffer.flush()
         return
     path = output or Path(f"report-{_file_name(page)}.html")
     _refuse_others(path)
-    data = render(page, redactor)
+    data = _rendered(page, redactor)
     _put(data, path)
     held = tuple(run.held for run in page.runs)
     made = Reported(path=str(path), bytes=len(data), kind=page.kind, runs=held)
@@ -63,6 +63,11 @@ def put_page(page: Page, redactor: Redactor, output: Path | None, *, as_json: bo
         return
     for line in _lines(made):
         click.echo(format.one_line(line))
+
+
+def _rendered(page: Page, redactor: Redactor) -> bytes:
+    with console(err=True).status("Masking the page"):
+        return render(page, redactor)
 
 
 def put_text(text: str, output: Path | None, *, as_json: bool) -> None:
