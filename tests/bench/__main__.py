@@ -24,6 +24,7 @@ from tests.bench import (
     exports,
     gate,
     importing,
+    keys,
     listing,
     peer,
     replaying,
@@ -48,6 +49,7 @@ GROUPS: dict[str, Callable[[Path], Iterator[Row]]] = {
     "diagnosis": diagnosing.rows,
     "suggest": suggest.rows,
     "app": app.rows,
+    "keys": keys.rows,
 }
 
 
@@ -66,6 +68,7 @@ def main() -> None:
     groups = GROUPS | {
         "spans": partial(taking.rows, megabytes=given.mb),
         "app": partial(app.rows, most=given.most),
+        "keys": partial(keys.rows, most=given.most),
     }
     if given.peer:
         size = min(given.mb, peer.MEGABYTES)
