@@ -7,7 +7,7 @@ from itertools import pairwise
 from statistics import median, quantiles
 from typing import Protocol
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from arc_tui.ui import format
 from arc_tui.ui.format import one_line, spark
@@ -91,10 +91,11 @@ def largest(lane: Lane) -> float:
 
 
 class Drawn(Struct, frozen=True, eq=False, kw_only=True):
-    """What a lane shows in some bins: a block a column, and the columns that stand out."""
+    """What a lane shows in some bins: a block a column, the columns that stand out, its scale."""
 
     blocks: tuple[str, ...]
     high: frozenset[int]
+    scale: str
 
 
 class Columns(Protocol):
@@ -102,23 +103,47 @@ class Columns(Protocol):
 
     @property
     def count(self) -> int: ...
-    def columns(self, steps: Iterable[int]) -> frozenset[int]: ...
-    def worst(self, lane: Lane, column: int) -> float | None: ...
+    def values(self, lane: Lane, column: int) -> Sequence[float | None]: ...
 
 
-def draw(lane: Lane, high: frozenset[int], bins: Columns) -> Drawn:
-    """A lane in bins; `high` are its spikes, by step."""
-    on = scale(lane)
-    worst = (bins.worst(lane, column) for column in range(bins.count))
-    return Drawn(
-        blocks=tuple(
-            OUTLIER
-            if value is not None and value > on.top
-            else spark((value,), low=on.low, high=on.top)
-            for value in worst
-        ),
-        high=bins.columns(high | outliers(lane)),
+class Summary(Struct, frozen=True, eq=False, kw_only=True):
+    """A lane in columns: the median of each (None where none of its steps has a value), and the
+    columns that stand out."""
+
+    medians: tuple[float | None, ...]
+    high: frozenset[int]
+
+
+def summarise(lane: Lane, columns: Sequence[Sequence[float | None]]) -> Summary:
+    """The values of a lane by column. Drawn by its worst value, a column of many steps would look
+    like every other; so it shows the median, and stands out where its worst value is an outlier or
+    a spike among the worst of all columns."""
+    worst = structs.replace(lane, values=tuple(map(lane.worst_of, columns)))
+    return Summary(
+        medians=tuple(map(_median, columns)),
+        high=outliers(worst) | spikes(worst),
     )
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return median(known) if known else None
+
+
+def draw(lane: Lane, bins: Columns) -> Drawn:
+    """A lane in bins; a column that stands out is an outlier where its worst value is off the
+    scale."""
+    on = scale(lane)
+    columns = [bins.values(lane, column) for column in range(bins.count)]
+    shown = summarise(lane, columns)
+    blocks = [
+        spark((value,), low=on.low, high=on.top) for value in shown.medians
+    ]
+    for column in shown.high:
+        worst = lane.worst_of(columns[column])
+        if worst is not None and worst > on.top:
+            blocks[column] = OUTLIER
+    return Drawn(blocks=tuple(blocks), high=shown.high, scale=write_scale(lane))
 
 
 def write_value(lane: Lane, value: float | None) -> str:

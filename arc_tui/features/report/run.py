@@ -28,7 +28,7 @@ from arc_tui.ui.document import Document
 from arc_tui.views.brief import brief_text
 from arc_tui.views.columns import caps_text, run_name
 from arc_tui.views.evidence import by_strength, candidate_text, finding_kind
-from arc_tui.views.lane_scale import outliers, scale, spikes, write_scale
+from arc_tui.views.lane_scale import scale, summarise, write_scale
 from arc_tui.views.step import StepView, build_steps
 from arc_tui.views.step_pages import request_page, response_page, results_page
 from arc_tui.views.trace import Lane, TraceView, build_trace
@@ -229,18 +229,18 @@ def _lane(lane: Lane) -> LaneView:
     count = min(len(lane.values), BINS)
     edges = [len(lane.values) * at // count for at in range(count + 1)] if count else []
     bins = [range(*pair) for pair in pairwise(edges)]
-    on, high = scale(lane), outliers(lane) | spikes(lane)
+    on = scale(lane)
     span = on.top - on.low
-    worst = [lane.worst_of(lane.values[step] for step in each) for each in bins]
+    shown = summarise(lane, [lane.values[each.start : each.stop] for each in bins])
     return LaneView(
         name=lane.name,
         heights=tuple(
             None
             if value is None
             else round(min(max((value - on.low) / span if span else 0.0, 0.0), 1.0), 3)
-            for value in worst
+            for value in shown.medians
         ),
-        high=tuple(at for at, each in enumerate(bins) if any(step in high for step in each)),
+        high=tuple(sorted(shown.high)),
         scale=write_scale(lane),
         note=format.one_line(lane.note) if lane.empty or lane.name == "score" else "",
     )
