@@ -257,7 +257,7 @@ def _pages(view: TraceView, steps: Iterator[StepView], why: Why) -> Iterator[tup
             given[step.row.thread] = step.row.step
         pages: Mapping[str, Document] = {
             "Why": why(view, step),
-            "Request": request_page(view, structs.replace(step, earlier=())),
+            "Request": request_page(view, structs.replace(step, shared=0)),
             "Response": response_page(view, step),
             "Results": results_page(view, step),
         }

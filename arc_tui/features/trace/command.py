@@ -57,16 +57,17 @@ def show(trace: str, step: int | None, as_json: bool, db: Path | None) -> None:
 def step_in_full(store: Store, view: TraceView, step: int) -> StepView:
     """A step with what only the whole run tells of it. Raises NotFound where there is none."""
     from arc_tui.features.probes.offers import build_why_probes  # a run's own page needs none
-    from arc_tui.views.step import build_step
+    from arc_tui.views.step import build_step, read_earlier
     from arc_tui.views.value_origins import RunOrigins
 
     try:
         detail = build_step(store, view.run.trace, step)
     except IndexError as error:
         raise no_step(step, view.run.steps) from error
+    whole = read_earlier(store, detail)
     return structs.replace(
-        detail,
-        earlier=tuple(detail.earlier),
+        whole,
+        earlier=tuple(whole.earlier or ()),
         value_origins=RunOrigins(store, view.run.trace).of_step(step),
         probes=build_why_probes(store, view.run.trace, step),
     )
