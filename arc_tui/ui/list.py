@@ -62,6 +62,9 @@ class RowList(ScrollView, StyledWidget, can_focus=True, inherit_bindings=False):
     nothing: reactive[str] = reactive("")
     """What stands where the rows would, if there are none."""
 
+    virtual_size: reactive[Size] = reactive(Size(0, 0))
+    """In Textual another size lays out the whole screen; what a list takes of that is the same."""
+
     _paper = Style.null()
     """What all lines of one repaint are drawn on."""
 
@@ -119,6 +122,14 @@ class RowList(ScrollView, StyledWidget, can_focus=True, inherit_bindings=False):
     def measure(self) -> None:
         """What the scroll bar shows follows the number of rows."""
         self.virtual_size = Size(self.row_width, self.row_count + self.HEAD)
+
+    def watch_virtual_size(self, size: Size) -> None:
+        """Lay out anew where a scroll bar comes or goes; else only that follows."""
+        if (size.height > self.container_size.height) != self.show_vertical_scrollbar:
+            self.refresh(layout=True)
+        elif self.show_vertical_scrollbar:
+            self.vertical_scrollbar.window_virtual_size = size.height
+        self.scroll_y = self.validate_scroll_y(self.scroll_y)
 
     def validate_cursor(self, cursor: int) -> int:
         return max(0, min(cursor, self.row_count - 1))
