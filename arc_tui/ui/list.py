@@ -91,7 +91,7 @@ class RowList(ScrollView, StyledWidget, can_focus=True, inherit_bindings=False):
 
     def __init__(self, *, id: str | None = None) -> None:
         self._strips = LRUCache(DRAWN_ROWS)
-        self._drawn: dict[int, Strip] = {}
+        self._on_screen: dict[int, Strip] = {}
         """What stands on the screen, by the line of the widget."""
         super().__init__(id=id)
 
@@ -126,7 +126,7 @@ class RowList(ScrollView, StyledWidget, can_focus=True, inherit_bindings=False):
     def _refresh_changed(self) -> None:
         """Draw anew the lines that are others than on the screen."""
         width, height = self.scrollable_content_region.size
-        changed = [y for y in range(height) if self._draw_line(y) != self._drawn.get(y)]
+        changed = [y for y in range(height) if self._draw_line(y) != self._on_screen.get(y)]
         for _, run in groupby(enumerate(changed), lambda place: place[1] - place[0]):
             lines = [y for _, y in run]
             self.refresh(Region(0, lines[0], width, len(lines)))
@@ -206,7 +206,7 @@ class RowList(ScrollView, StyledWidget, can_focus=True, inherit_bindings=False):
 
     @override
     def render_line(self, y: int) -> Strip:
-        self._drawn[y] = line = self._draw_line(y)
+        self._on_screen[y] = line = self._draw_line(y)
         return line
 
     def _draw_line(self, y: int) -> Strip:

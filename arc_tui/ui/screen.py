@@ -156,12 +156,17 @@ class ArcScreen(Screen[None], inherit_bindings=False):
         self._awaited.add(worker)
 
     def ask(
-        self, question: Callable[[Store], T], answer: Callable[[T], Message] | None, *, group: str
+        self,
+        question: Callable[[Store], T],
+        answer: Callable[[T], Message] | None,
+        *,
+        group: str,
+        after_s: float = 0,
     ) -> Worker[None]:
         """Ask the database in a worker and post what it says; without an `answer` nobody waits.
 
         A newer question of the same group makes the answer to an older one worthless: it is
-        dropped, and what it reads ends.
+        dropped, and what it reads ends. Within `after_s` seconds it has not even begun.
         """
         over = Event()
         if not (self._answered or self._questions or self._is_first):
@@ -170,7 +175,7 @@ class ArcScreen(Screen[None], inherit_bindings=False):
 
         def work() -> None:
             worker = get_current_worker()
-            if worker.is_cancelled:
+            if over.wait(after_s) or worker.is_cancelled:
                 return
 
             def read() -> T:
@@ -314,6 +319,7 @@ class Watching(ArcScreen):
         answer: Callable[[Value], Message] | None,
         *,
         group: str,
+        after_s: float = 0,
     ) -> Worker[None]:
         begun = self._begun
 
@@ -321,7 +327,7 @@ class Watching(ArcScreen):
             begun.wait()
             return question(store)
 
-        return super().ask(wait_for_watch, answer, group=group)
+        return super().ask(wait_for_watch, answer, group=group, after_s=after_s)
 
     def _watch(self, begun: Event, over: Event) -> None:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from statistics import median, quantiles
 from typing import Protocol
@@ -103,26 +103,42 @@ class Columns(Protocol):
 
     @property
     def count(self) -> int: ...
+    def columns(self, steps: Iterable[int]) -> frozenset[int]: ...
     def values(self, lane: Lane, column: int) -> Sequence[float | None]: ...
 
 
+CROWDED = 3
+"""Steps a column from which on the worst value of a column says little of it."""
+
+
 class Summary(Struct, frozen=True, eq=False, kw_only=True):
-    """A lane in columns: the median of each (None where none of its steps has a value), and the
-    columns that stand out."""
+    """A lane in columns: the value that each shows (None where none of its steps has one), the
+    columns that stand out, and those of them that are drawn as outliers."""
 
-    medians: tuple[float | None, ...]
+    shown: tuple[float | None, ...]
     high: frozenset[int]
+    off_scale: frozenset[int]
 
 
-def summarise(lane: Lane, columns: Sequence[Sequence[float | None]]) -> Summary:
-    """The values of a lane by column. Drawn by its worst value, a column of many steps would look
-    like every other; so it shows the median, and stands out where its worst value is an outlier or
-    a spike among the worst of all columns."""
-    worst = structs.replace(lane, values=tuple(map(lane.worst_of, columns)))
-    return Summary(
-        medians=tuple(map(_median, columns)),
-        high=outliers(worst) | spikes(worst),
-    )
+def summarise(
+    lane: Lane,
+    columns: Sequence[Sequence[float | None]],
+    columns_of: Callable[[Iterable[int]], frozenset[int]],
+) -> Summary:
+    """A lane by its values in each column; `columns_of` says in which columns steps stand.
+
+    Columns show their worst value, and stand out where a step does. With many steps in a column
+    nearly each would be as bad as the next: then it shows their median, and a column stands out
+    where its worst value is an outlier or a spike among the worst of all columns.
+    """
+    top = scale(lane).top
+    worst = tuple(map(lane.worst_of, columns))
+    off = frozenset(at for at, value in enumerate(worst) if value is not None and value > top)
+    if sum(map(len, columns)) < CROWDED * len(columns):
+        return Summary(shown=worst, high=columns_of(outliers(lane) | spikes(lane)), off_scale=off)
+    of_worst = structs.replace(lane, values=worst)
+    high = outliers(of_worst) | spikes(of_worst)
+    return Summary(shown=tuple(map(_median, columns)), high=high, off_scale=off & high)
 
 
 def _median(values: Sequence[float | None]) -> float | None:
@@ -131,19 +147,18 @@ def _median(values: Sequence[float | None]) -> float | None:
 
 
 def draw(lane: Lane, bins: Columns) -> Drawn:
-    """A lane in bins; a column that stands out is an outlier where its worst value is off the
-    scale."""
+    """A lane in bins."""
     on = scale(lane)
     columns = [bins.values(lane, column) for column in range(bins.count)]
-    shown = summarise(lane, columns)
-    blocks = [
-        spark((value,), low=on.low, high=on.top) for value in shown.medians
-    ]
-    for column in shown.high:
-        worst = lane.worst_of(columns[column])
-        if worst is not None and worst > on.top:
-            blocks[column] = OUTLIER
-    return Drawn(blocks=tuple(blocks), high=shown.high, scale=write_scale(lane))
+    summary = summarise(lane, columns, bins.columns)
+    return Drawn(
+        blocks=tuple(
+            OUTLIER if at in summary.off_scale else spark((value,), low=on.low, high=on.top)
+            for at, value in enumerate(summary.shown)
+        ),
+        high=summary.high,
+        scale=write_scale(lane),
+    )
 
 
 def write_value(lane: Lane, value: float | None) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-
 from random import Random
 
 import pytest
@@ -96,10 +95,16 @@ def test_binned_steps_stay_within_the_width_and_each_has_one_column(steps: int, 
     assert all(step in bins.steps(bins.column(step) or 0) for step in shown)
 
 
-def test_a_column_of_several_steps_shows_their_median_and_marks_what_stands_out() -> None:
-    latency = lane("latency", 2, 2, 2, 4, None, None)
-    shown = draw(latency, fit_steps(6, 3))
-    assert shown.blocks == ("▄", "▆", " ")
+def test_a_column_of_two_steps_shows_the_worse_one() -> None:
+    latency = lane("latency", 1, 9, 2, 2, None, None)
+    assert draw(latency, fit_steps(6, 3)).blocks == ("▇", "▂", " ")
+    assert draw(latency, fit_steps(6, 3)).high == {0}
+
+
+def test_a_column_of_more_steps_shows_their_median_and_marks_what_stands_out() -> None:
+    latency = lane("latency", 2, 2, 2, 2, 2, 40, None, None, None)
+    shown = draw(latency, fit_steps(9, 3))
+    assert shown.blocks == ("▄", "▲", " ")
     assert shown.high == {1}
     score = lane("score", 1, 1, 1, 1, 0, 1, worst="low")
     assert draw(score, fit_steps(6, 2)).blocks == ("▇", "▇")

@@ -1,4 +1,4 @@
-"""Keys in a real pty: at a typist's pace and held down, in runs of any length with contexts of 1 MB.
+"""Keys in a real pty, at a typist's pace and held down, in long runs with contexts of 1 MB.
 
 The machine's mood is in every time; CPU time a key, frames and bytes written are not. The limit is
 Textual's own: a list of plain lines in an app that has nothing else, at the same pace.
@@ -83,7 +83,8 @@ def trace(spans: int, bare: dict[str, Pace]) -> Iterator[Row]:
 
 def _rows(what: str, done: Pace, bare: Pace) -> Iterator[Row]:
     first, settled = map(_p50_p90, (done.first, done.settled))
-    times = f"first p50 {ms(first[0])}, p90 {ms(first[1])}; settled {ms(settled[0])}, {ms(settled[1])}"
+    drawn = f"first p50 {ms(first[0])}, p90 {ms(first[1])}"
+    times = f"{drawn}; settled {ms(settled[0])}, {ms(settled[1])}"
     yield Row(what, times, "first ≤ 16, 33 ms; settled ≤ 50, 100 ms")
     yield Row(
         "",

@@ -4,7 +4,8 @@ recording, masked again and shown to come back with the digest that the page nam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -231,16 +232,20 @@ def _lane(lane: Lane) -> LaneView:
     bins = [range(*pair) for pair in pairwise(edges)]
     on = scale(lane)
     span = on.top - on.low
-    shown = summarise(lane, [lane.values[each.start : each.stop] for each in bins])
+
+    def columns_of(steps: Iterable[int]) -> frozenset[int]:
+        return frozenset(bisect_right(edges, step) - 1 for step in steps)
+
+    summary = summarise(lane, [lane.values[each.start : each.stop] for each in bins], columns_of)
     return LaneView(
         name=lane.name,
         heights=tuple(
             None
             if value is None
             else round(min(max((value - on.low) / span if span else 0.0, 0.0), 1.0), 3)
-            for value in shown.medians
+            for value in summary.shown
         ),
-        high=tuple(sorted(shown.high)),
+        high=tuple(sorted(summary.high)),
         scale=write_scale(lane),
         note=format.one_line(lane.note) if lane.empty or lane.name == "score" else "",
     )

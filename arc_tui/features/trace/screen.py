@@ -62,6 +62,7 @@ from arc_tui.ui.page import LinkedPage
 from arc_tui.ui.screen import ViewSwitch, Watching
 from arc_tui.views.columns import run_name
 from arc_tui.views.step import EMPTY, StepView
+from arc_tui.views.step_pages import EARLIER
 from arc_tui.views.trace import (
     EMPTY_TRACE,
     TraceView,
@@ -80,7 +81,7 @@ DRAWN_S = 0.05
 
 FILTER_HINT = 'tool:bash is:error tag:loop "text" -is:repeat'
 
-WHY, RESPONSE = NAMES.index("Why"), NAMES.index("Response")
+WHY, REQUEST, RESPONSE = map(NAMES.index, ("Why", "Request", "Response"))
 
 
 class TraceScreen(Watching):
@@ -268,9 +269,19 @@ class TraceScreen(Watching):
         self._look_up()
 
     def _look_up(self) -> None:
-        """Look up what only the whole run tells of the step, where that is to be seen."""
+        """Look up what is not read with the step, where that is to be seen."""
         if self.tab == WHY and not self.view.blind:
             self.detail = self.lookups.complete(self.detail)
+        elif self.tab == REQUEST and self.detail.earlier is None and self.page.shows(EARLIER):
+            self.lookups.find_earlier(self.detail)
+
+    def on_page_opened(self) -> None:
+        self._look_up()
+
+    def on_step_lookups_earlier_found(self, event: StepLookups.EarlierFound) -> None:
+        found = event.detail
+        if (found.trace, found.row.step) == (self.detail.trace, self.detail.row.step):
+            self.detail = structs.replace(self.detail, earlier=found.earlier)
 
     def on_step_lookups_probes_found(self, event: StepLookups.ProbesFound) -> None:
         self.detail = self.lookups.with_probes(self.detail, event.probes)

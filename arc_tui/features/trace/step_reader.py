@@ -80,11 +80,6 @@ class StepReader:
                 self.read_ahead()
         return found
 
-    def keep(self, detail: StepView) -> None:
-        """More is known of a step than was read first."""
-        if detail.row.step in self._known:
-            self._known[detail.row.step] = detail
-
     def go_on(self) -> None:
         """The question is answered: the cursor may have moved since it looked where that is."""
         self._reading = None
