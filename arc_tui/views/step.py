@@ -5,7 +5,7 @@ and as Markdown to paste into an issue or a conversation: whole, nothing folded.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import msgspec
 from msgspec import Struct, convert, structs
@@ -14,9 +14,7 @@ from arc_tui.ui import format
 from arc_tui.views.code import EditView, edit_views
 from arc_tui.views.evidence import judge_findings
 from arc_tui.views.media import described, without_bytes
-from arc_tui.views.probe_offers import WhyProbes
 from arc_tui.views.scores import Scorer, scorers
-from arc_tui.views.value_origins import StepOrigins
 from replay.errors import no_step
 from replay.messages import calls, new_since, observed, prose, results, text, thinking
 from replay.store import read
@@ -28,6 +26,10 @@ from taxonomy.evidence.file_edits import only_edits
 from taxonomy.findings import Diagnosis, Finding, Item, Signal, StepScore, most_trusted
 from taxonomy.judgements.diagnoses import diagnosis
 from taxonomy.judgements.scores import all_scores
+
+if TYPE_CHECKING:  # what both rest on is half of what the app would load before it is drawn
+    from arc_tui.views.probe_offers import WhyProbes
+    from arc_tui.views.value_origins import StepOrigins
 
 
 class CallView(Struct, frozen=True, kw_only=True):

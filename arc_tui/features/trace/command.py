@@ -25,7 +25,6 @@ from arc_tui.cli import (
 from arc_tui.ui import format
 from arc_tui.ui.document import INDENT, LABEL, Document, Fold, HintBlock
 from arc_tui.views.brief import brief_markdown, brief_text, judged_line
-from arc_tui.views.code import OutputView, output_view
 from arc_tui.views.columns import caps_text
 from arc_tui.views.evidence import candidate_text
 from arc_tui.views.trace import TraceView, build_diagnose, build_trace
@@ -35,6 +34,7 @@ from replay.store.handle import Store
 from taxonomy.classes import class_label
 
 if TYPE_CHECKING:
+    from arc_tui.views.code import OutputView
     from arc_tui.views.step import CallView, MessageView, Seen, StepView
 
 
@@ -265,6 +265,8 @@ def _print_output(out: Console, output: OutputView) -> None:
 
 
 def _print_seen(out: Console, seen: Seen) -> None:
+    from arc_tui.views.code import output_view  # a run without a step shows no output
+
     took = f" ({format.duration(seen.duration_ns)})" if seen.duration_ns is not None else ""
     output = output_view(seen.result)
     counts = f" · {output.counts}" if output else ""

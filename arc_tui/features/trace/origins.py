@@ -25,11 +25,11 @@ from arc_tui.ui.format import fit
 from arc_tui.ui.keys import key_of
 from arc_tui.ui.list import RowList
 from arc_tui.ui.screen import ArcScreen
-from arc_tui.views.probe_offers import WhyProbes
 from arc_tui.views.step import EMPTY, StepView, read_earlier
 from replay.trace import Json
 
 if TYPE_CHECKING:
+    from arc_tui.views.probe_offers import WhyProbes
     from arc_tui.views.value_origins import RunOrigins, StepOrigins, ValueRow
     from replay.store.handle import Store
 
