@@ -1,4 +1,7 @@
-"""`arc`, `arc FILE…`, `arc open`, `arc demo`: what is opened in the app; the demo without one."""
+"""`arc`, `arc FILE…`, `arc open`, `arc demo`: what is opened in the app; the demo without one.
+
+What only prints or imports is loaded where that is done: the app is to be drawn first.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,11 @@ import sys
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
 
-from arc_tui import importing
 from arc_tui.cli import (
     console,
     copies_told,
@@ -28,23 +31,16 @@ from arc_tui.cli import (
 )
 from arc_tui.config import read_owners
 from arc_tui.exit_codes import BUG
-from arc_tui.experiments.request import ReplayRequest, views_of
-from arc_tui.features.failures.command import pareto_lines
-from arc_tui.features.replay.command import drained
-from arc_tui.features.replay.run import run_replay
-from arc_tui.features.replay.text import print_replay
-from arc_tui.features.runs.offers import MOST, Offer, look, offer_words
 from arc_tui.places import demo_database, fixtures
 from arc_tui.ui.format import count, one_line
-from arc_tui.views.brief import brief_text
-from arc_tui.views.runs import build_runs
-from arc_tui.views.trace import build_diagnose
-from replay.edit.files import from_files
 from replay.errors import ArcError, NotFound
 from replay.store.handle import Store, now_ns
 from replay.store.rows import trace_row
 from taxonomy.judgements.schema import open_ledger
 from taxonomy.playbook import NO_PLAYBOOK
+
+if TYPE_CHECKING:
+    from arc_tui.features.runs.offers import Offer
 
 NO_SCREEN = {"", "dumb", "unknown"}
 """What `TERM` says of a terminal on which nothing can be drawn."""
@@ -139,6 +135,8 @@ def demo(ctx: click.Context, reset: bool, tour: bool, headless: bool, db: Path |
 
     The first time it starts a guided tour. Without a terminal it prints a tour instead.
     """
+    from arc_tui import importing
+
     path = demo_database(db or _named_before(ctx))
     first = not path.exists()
     printed = headless or not sys.stdout.isatty()
@@ -164,6 +162,8 @@ def _named_before(ctx: click.Context) -> Path | None:
 
 
 def _open_latest(path: Path, *, listed: bool, as_json: bool) -> int:
+    from arc_tui.features.runs.offers import MOST, look
+
     folder = Path.cwd()
     offers = list(islice(look(folder), MOST if listed else 1))
     if listed:
@@ -183,6 +183,8 @@ def _open_latest(path: Path, *, listed: bool, as_json: bool) -> int:
 
 
 def _print(offers: Sequence[Offer], folder: Path) -> None:
+    from arc_tui.features.runs.offers import offer_words
+
     now = now_ns()
     rows = []
     for offer in offers:
@@ -193,6 +195,9 @@ def _print(offers: Sequence[Offer], folder: Path) -> None:
 
 def _brief(store: Store, file: Path, as_json: bool) -> int:
     """Import the file and print the brief of its last run."""
+    from arc_tui import importing
+    from arc_tui.views.brief import brief_text
+
     report = drain_import(importing.import_paths(store, [file]))
     for error in report.errors:
         click.echo(f"arc: {one_line(error)}", err=True)
@@ -215,6 +220,15 @@ PROMPT = "demo/prompts/v4.md"
 
 def print_tour(path: Path) -> None:
     """Runs and what they fail of, one broken run, another prompt tried on it."""
+    from arc_tui.experiments.request import ReplayRequest, views_of
+    from arc_tui.features.failures.command import pareto_lines
+    from arc_tui.features.replay.command import drained
+    from arc_tui.features.replay.run import run_replay
+    from arc_tui.features.replay.text import print_replay
+    from arc_tui.views.runs import build_runs
+    from arc_tui.views.trace import build_diagnose
+    from replay.edit.files import from_files
+
     out = console()
     prompt = fixtures() / PROMPT
     with open_ledger(path) as store:

@@ -159,6 +159,10 @@ class Candidate(Struct, frozen=True, kw_only=True):
         return f"correct in at least {tens} of 10 labelled runs (n = {self.band.runs})"
 
 
+ANSWER_SCORERS = {"includes", "match", "exact", "pattern", "answer", "choice", "f1"}
+"""Inspect's scorers that compare the answer, and explain a score by the answer they found."""
+
+
 class FailedCheck(Struct, frozen=True, kw_only=True):
     """A check (a test, a verifier's or a scorer's item) that failed, as its runner printed it.
 

@@ -35,7 +35,6 @@ from replay.store import answers
 from replay.store.handle import Store, now_ns
 from replay.trace import Header, Trace
 from replay.written import toml_problem
-from taxonomy.metrics.change import dated
 
 if TYPE_CHECKING:  # to count failures no step is read
     from taxonomy.evidence.reading import Turn
@@ -181,6 +180,8 @@ def _when(seen: Seen) -> tuple[int, str]:
 
 def hindsight(seen: Seen, trace: Trace) -> bool | None:
     """Were the goals first seen after the run had begun? None where the run has no times."""
+    from taxonomy.metrics.change import dated  # configuration is read without metrics
+
     began = dated(trace.start_ns)
     return None if began is None else seen.first_seen_ns > began
 

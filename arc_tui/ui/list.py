@@ -7,7 +7,7 @@ are the same in every list of the app, and cost the same at ten rows and at a mi
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Self
 
 from rich.console import Console
@@ -21,6 +21,7 @@ from textual.geometry import Region, Size
 from textual.message import Message
 from textual.reactive import reactive
 from textual.scroll_view import ScrollView
+from textual.scrollbar import ScrollBar
 from textual.strip import Strip
 from typing_extensions import override
 
@@ -62,6 +63,9 @@ class RowList(ScrollView, StyledWidget, can_focus=True, inherit_bindings=False):
     nothing: reactive[str] = reactive("")
     """What stands where the rows would, if there are none."""
 
+    virtual_size: reactive[Size] = reactive(Size(0, 0), repaint=False)
+    """In Textual another size lays out the whole screen; what a list takes of that is the same."""
+
     _paper = Style.null()
     """What all lines of one repaint are drawn on."""
 
@@ -87,6 +91,8 @@ class RowList(ScrollView, StyledWidget, can_focus=True, inherit_bindings=False):
 
     def __init__(self, *, id: str | None = None) -> None:
         self._strips = LRUCache(DRAWN_ROWS)
+        self._on_screen: dict[int, Strip] = {}
+        """What stands on the screen, by the line of the widget."""
         super().__init__(id=id)
 
     @property
@@ -114,11 +120,46 @@ class RowList(ScrollView, StyledWidget, can_focus=True, inherit_bindings=False):
         """To be called when the rows are others: sizes, cursor and picture follow."""
         self.measure()
         self.cursor = self.validate_cursor(self.cursor)
-        self.refresh()
+        self._strips.clear()
+        self._refresh_changed()
+
+    def _refresh_changed(self) -> None:
+        """Draw anew the lines that are others than on the screen."""
+        width, height = self.scrollable_content_region.size
+        changed = [y for y in range(height) if self._draw_line(y) != self._on_screen.get(y)]
+        for _, run in groupby(enumerate(changed), lambda place: place[1] - place[0]):
+            lines = [y for _, y in run]
+            self.refresh(Region(0, lines[0], width, len(lines)))
 
     def measure(self) -> None:
         """What the scroll bar shows follows the number of rows."""
         self.virtual_size = Size(self.row_width, self.row_count + self.HEAD)
+
+    def watch_virtual_size(self, size: Size) -> None:
+        """Lay out anew where a scroll bar comes or goes; else only that follows."""
+        if (size.height > self.container_size.height) != self.show_vertical_scrollbar:
+            self.refresh(layout=True)
+        elif self.show_vertical_scrollbar:
+            self.vertical_scrollbar.window_virtual_size = size.height
+        self.scroll_y = self.validate_scroll_y(self.scroll_y)
+
+    @override
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """A row of very many moves the scroll bar by less than can be drawn."""
+        bar = self.vertical_scrollbar if self.show_vertical_scrollbar else None
+        if bar is None or self._thumb(old_value) != self._thumb(new_value):
+            super().watch_scroll_y(old_value, new_value)
+            return
+        bar.set_reactive(ScrollBar.position, new_value)
+        if round(old_value) != round(new_value):
+            self.refresh(self.size.region)
+
+    def _thumb(self, top: float) -> int:
+        """Where the scroll bar's thumb begins, in the eighths of a cell that Textual draws."""
+        height, rows = self.vertical_scrollbar.size.height, self.virtual_size.height
+        shown = self.scrollable_content_region.height
+        room = height - max(1.0, shown * height / max(rows, 1))
+        return int(8 * room * top / max(rows - shown, 1))
 
     def validate_cursor(self, cursor: int) -> int:
         return max(0, min(cursor, self.row_count - 1))
@@ -165,6 +206,10 @@ class RowList(ScrollView, StyledWidget, can_focus=True, inherit_bindings=False):
 
     @override
     def render_line(self, y: int) -> Strip:
+        self._on_screen[y] = line = self._draw_line(y)
+        return line
+
+    def _draw_line(self, y: int) -> Strip:
         width = self.row_width
         if y < self.HEAD:
             return self._strip(self.draw_head(y, width), width, self.theme_style(QUIET))

@@ -75,6 +75,9 @@ class Page(RowList):
     search: reactive[re.Pattern[str] | None] = reactive(None)
     """What is looked for: marked wherever it stands."""
 
+    class Opened(Message):
+        """A fold was opened whose content may still have to be read."""
+
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._rows = LazyRows()
@@ -99,6 +102,10 @@ class Page(RowList):
         """The text that the cursor stands in."""
         item = self._rows[self.cursor].item if self._rows else None
         return item if isinstance(item, Block) else None
+
+    def shows(self, key: str) -> bool:
+        """Does a fold of that key stand open on the page?"""
+        return key in self._opened and any(item.key == key for item in self.document)
 
     def watch_document(self) -> None:
         self.cursor = 0
@@ -164,6 +171,7 @@ class Page(RowList):
         if hidden:
             self._opened |= hidden
             self._lay_out()
+            self.post_message(self.Opened())
         first = next(iter(self._saying()), None)
         if first is not None:
             self.cursor = first
@@ -299,6 +307,7 @@ class Page(RowList):
             return
         self._opened ^= {key}
         self._lay_out()
+        self.post_message(self.Opened())
         if key != here.key and start <= here.start:  # a level, which its first line stands for
             self.cursor = next(
                 (at for at, row in enumerate(self._rows)

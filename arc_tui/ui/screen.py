@@ -39,10 +39,12 @@ MOMENT_S = 0.5
 
 
 class Question(NamedTuple):
-    """What a worker was asked, and how it is told that nobody waits for the answer."""
+    """What a worker was asked, and how it is told that nobody waits for the answer. Of a `quiet`
+    one nobody does from the start: where it fails, nothing is said."""
 
     worker: Worker[None]
     over: Event
+    quiet: bool
 
 
 class ViewSwitch(NamedTuple):
@@ -154,12 +156,17 @@ class ArcScreen(Screen[None], inherit_bindings=False):
         self._awaited.add(worker)
 
     def ask(
-        self, question: Callable[[Store], T], answer: Callable[[T], Message], *, group: str
+        self,
+        question: Callable[[Store], T],
+        answer: Callable[[T], Message] | None,
+        *,
+        group: str,
+        after_s: float = 0,
     ) -> Worker[None]:
-        """Ask the database in a worker and post what it says.
+        """Ask the database in a worker and post what it says; without an `answer` nobody waits.
 
         A newer question of the same group makes the answer to an older one worthless: it is
-        dropped.
+        dropped, and what it reads ends. Within `after_s` seconds it has not even begun.
         """
         over = Event()
         if not (self._answered or self._questions or self._is_first):
@@ -168,7 +175,7 @@ class ArcScreen(Screen[None], inherit_bindings=False):
 
         def work() -> None:
             worker = get_current_worker()
-            if worker.is_cancelled:
+            if over.wait(after_s) or worker.is_cancelled:
                 return
 
             def read() -> T:
@@ -177,14 +184,17 @@ class ArcScreen(Screen[None], inherit_bindings=False):
                     return question(store)
 
             found = patiently(read, lambda: not worker.is_cancelled)
-            if not worker.is_cancelled:
+            if answer is not None and not worker.is_cancelled:
                 self.post_message(answer(found))
 
         worker = self.run_worker(
             work, group=group, exclusive=True, thread=True, exit_on_error=False
         )
-        self._questions[group] = Question(worker, over)
-        self.set_timer(MOMENT_S, partial(self._moment_over, worker))
+        if (older := self._questions.get(group)) is not None:
+            older.over.set()
+        self._questions[group] = Question(worker, over, quiet=answer is None)
+        if answer is not None:
+            self.set_timer(MOMENT_S, partial(self._moment_over, worker))
         return worker
 
     @property
@@ -242,7 +252,8 @@ class ArcScreen(Screen[None], inherit_bindings=False):
             return
         if not isinstance(error, ArcError):
             raise error
-        self.show_error(error)
+        if asked is None or not asked.quiet:
+            self.show_error(error)
 
     def miss(self) -> None:
         """Say so where nothing was told: what was typed for it is for nothing else."""
@@ -303,7 +314,12 @@ class Watching(ArcScreen):
 
     @override
     def ask(
-        self, question: Callable[[Store], Value], answer: Callable[[Value], Message], *, group: str
+        self,
+        question: Callable[[Store], Value],
+        answer: Callable[[Value], Message] | None,
+        *,
+        group: str,
+        after_s: float = 0,
     ) -> Worker[None]:
         begun = self._begun
 
@@ -311,7 +327,7 @@ class Watching(ArcScreen):
             begun.wait()
             return question(store)
 
-        return super().ask(wait_for_watch, answer, group=group)
+        return super().ask(wait_for_watch, answer, group=group, after_s=after_s)
 
     def _watch(self, begun: Event, over: Event) -> None:
         try:

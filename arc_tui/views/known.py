@@ -15,8 +15,14 @@ from msgspec import UNSET, Struct, structs
 
 from arc_tui.ui import format
 from arc_tui.views.evidence import Kind
-from taxonomy.evidence.checks import ANSWER_SCORERS
-from taxonomy.findings import CheckReport, Diagnosis, FailedCheck, GoldComparison, GoldDifference
+from taxonomy.findings import (
+    ANSWER_SCORERS,
+    CheckReport,
+    Diagnosis,
+    FailedCheck,
+    GoldComparison,
+    GoldDifference,
+)
 
 
 class KnownLine(Struct, frozen=True, kw_only=True):

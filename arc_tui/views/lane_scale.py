@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from statistics import median, quantiles
 from typing import Protocol
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from arc_tui.ui import format
 from arc_tui.ui.format import one_line, spark
@@ -91,10 +91,11 @@ def largest(lane: Lane) -> float:
 
 
 class Drawn(Struct, frozen=True, eq=False, kw_only=True):
-    """What a lane shows in some bins: a block a column, and the columns that stand out."""
+    """What a lane shows in some bins: a block a column, the columns that stand out, its scale."""
 
     blocks: tuple[str, ...]
     high: frozenset[int]
+    scale: str
 
 
 class Columns(Protocol):
@@ -103,21 +104,60 @@ class Columns(Protocol):
     @property
     def count(self) -> int: ...
     def columns(self, steps: Iterable[int]) -> frozenset[int]: ...
-    def worst(self, lane: Lane, column: int) -> float | None: ...
+    def values(self, lane: Lane, column: int) -> Sequence[float | None]: ...
 
 
-def draw(lane: Lane, high: frozenset[int], bins: Columns) -> Drawn:
-    """A lane in bins; `high` are its spikes, by step."""
+CROWDED = 3
+"""Steps a column from which on the worst value of a column says little of it."""
+
+
+class Summary(Struct, frozen=True, eq=False, kw_only=True):
+    """A lane in columns: the value that each shows (None where none of its steps has one), the
+    columns that stand out, and those of them that are drawn as outliers."""
+
+    shown: tuple[float | None, ...]
+    high: frozenset[int]
+    off_scale: frozenset[int]
+
+
+def summarise(
+    lane: Lane,
+    columns: Sequence[Sequence[float | None]],
+    columns_of: Callable[[Iterable[int]], frozenset[int]],
+) -> Summary:
+    """A lane by its values in each column; `columns_of` says in which columns steps stand.
+
+    Columns show their worst value, and stand out where a step does. With many steps in a column
+    nearly each would be as bad as the next: then it shows their median, and a column stands out
+    where its worst value is an outlier or a spike among the worst of all columns.
+    """
+    top = scale(lane).top
+    worst = tuple(map(lane.worst_of, columns))
+    off = frozenset(at for at, value in enumerate(worst) if value is not None and value > top)
+    if sum(map(len, columns)) < CROWDED * len(columns):
+        return Summary(shown=worst, high=columns_of(outliers(lane) | spikes(lane)), off_scale=off)
+    of_worst = structs.replace(lane, values=worst)
+    high = outliers(of_worst) | spikes(of_worst)
+    return Summary(shown=tuple(map(_median, columns)), high=high, off_scale=off & high)
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return median(known) if known else None
+
+
+def draw(lane: Lane, bins: Columns) -> Drawn:
+    """A lane in bins."""
     on = scale(lane)
-    worst = (bins.worst(lane, column) for column in range(bins.count))
+    columns = [bins.values(lane, column) for column in range(bins.count)]
+    summary = summarise(lane, columns, bins.columns)
     return Drawn(
         blocks=tuple(
-            OUTLIER
-            if value is not None and value > on.top
-            else spark((value,), low=on.low, high=on.top)
-            for value in worst
+            OUTLIER if at in summary.off_scale else spark((value,), low=on.low, high=on.top)
+            for at, value in enumerate(summary.shown)
         ),
-        high=bins.columns(high | outliers(lane)),
+        high=summary.high,
+        scale=write_scale(lane),
     )
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
 from arc_tui.ui import format
 from replay.store.handle import Store
-from taxonomy.calibration.disagreement import RaterPair, opinions
 from taxonomy.classes import class_label
 from taxonomy.judgements.tags import CleanMark, Tag, human_words
 from taxonomy.queue import Queue, Waiting
+
+if TYPE_CHECKING:
+    from taxonomy.calibration.disagreement import RaterPair
 
 HumanMark = Tag | CleanMark
 """What a person said of a run."""
@@ -93,6 +96,8 @@ class Compared(Struct, frozen=True, kw_only=True):
 
 def build_compared(store: Store, run: str, by: str) -> Compared:
     """What a blind second pass shows after the word was given."""
+    from taxonomy.calibration.disagreement import RaterPair, opinions  # calibration is large
+
     known = list(opinions(human_words(store, run)))
     own = next((each for each in known if each.by == by), None)
     others = [each for each in known if each.by != by]

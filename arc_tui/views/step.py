@@ -5,8 +5,7 @@ and as Markdown to paste into an issue or a conversation: whole, nothing folded.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import msgspec
 from msgspec import Struct, convert, structs
@@ -15,20 +14,22 @@ from arc_tui.ui import format
 from arc_tui.views.code import EditView, edit_views
 from arc_tui.views.evidence import judge_findings
 from arc_tui.views.media import described, without_bytes
-from arc_tui.views.probe_offers import WhyProbes
 from arc_tui.views.scores import Scorer, scorers
-from arc_tui.views.value_origins import StepOrigins
 from replay.errors import no_step
 from replay.messages import calls, new_since, observed, prose, results, text, thinking
 from replay.store import read
 from replay.store.handle import Store, now_ns
 from replay.store.rows import LatencyRank, StepRow, standing, step_rows
-from replay.trace import Context, Json, Level, Message, Observation, Step, ToolCall
+from replay.trace import Json, Level, Message, Observation, Step, ToolCall
 from taxonomy.calibration.approval import trusted_scores
 from taxonomy.evidence.file_edits import only_edits
 from taxonomy.findings import Diagnosis, Finding, Item, Signal, StepScore, most_trusted
 from taxonomy.judgements.diagnoses import diagnosis
 from taxonomy.judgements.scores import all_scores
+
+if TYPE_CHECKING:  # what both rest on is half of what the app would load before it is drawn
+    from arc_tui.views.probe_offers import WhyProbes
+    from arc_tui.views.value_origins import StepOrigins
 
 
 class CallView(Struct, frozen=True, kw_only=True):
@@ -84,12 +85,8 @@ class MessageViews(Sequence[MessageView]):
     """Messages that are made readable where they are looked at: late in a long run thousands of
     them stand behind one line."""
 
-    def __init__(self, context: Context | None, places: range) -> None:
-        self._context, self._places = context, places
-
-    @cached_property
-    def _messages(self) -> Sequence[Message]:
-        return self._context.messages() if self._context is not None else ()
+    def __init__(self, messages: Sequence[Message], places: range) -> None:
+        self._messages, self._places = messages, places
 
     def __len__(self) -> int:
         return len(self._places)
@@ -100,7 +97,7 @@ class MessageViews(Sequence[MessageView]):
     def __getitem__(self, place: slice) -> MessageViews: ...
     def __getitem__(self, place: int | slice) -> MessageView | MessageViews:
         if isinstance(place, slice):
-            return MessageViews(self._context, self._places[place])
+            return MessageViews(self._messages, self._places[place])
         return say(self._messages[self._places[place]])
 
 
@@ -111,8 +108,9 @@ class StepView(Struct, frozen=True, eq=False, kw_only=True):
     are all there are, most trusted first. `value_origins` are where the values of its calls came
     from, None until the whole run was read for that; so are `probes`, what can be probed here.
 
-    `earlier` holds the leading messages that the step before it (in its thread; `before` is its
-    number) saw too, `new` the rest. `tools` is None where it is not known what was offered.
+    `shared` counts the leading messages that the step before it (in its thread; `before` is its
+    number) saw too, `earlier` holds them, None until somebody looks at them; `new` are the rest.
+    `tools` is None where it is not known what was offered.
     """
 
     trace: str
@@ -126,11 +124,12 @@ class StepView(Struct, frozen=True, eq=False, kw_only=True):
     system: str | None
     system_changed: bool
     tools: tuple[str, ...] | None
-    earlier: Sequence[MessageView]
+    shared: int
     new: tuple[MessageView, ...]
     response: MessageView | None
     observations: tuple[Seen, ...]
     raw: str
+    earlier: Sequence[MessageView] | None = None
     agent: str | None = None
     scores: tuple[Scored, ...] = ()
     value_origins: StepOrigins | None = None
@@ -144,10 +143,6 @@ class StepView(Struct, frozen=True, eq=False, kw_only=True):
         noun = "message" if self.shared == 1 else "messages"
         before = "the previous step" if self.before is None else f"step {self.before}"
         return f"{self.shared} {noun} as in {before}"
-
-    @property
-    def shared(self) -> int:
-        return len(self.earlier)
 
     @property
     def items(self) -> tuple[Item, ...]:
@@ -172,7 +167,7 @@ EMPTY = StepView(
     system=None,
     system_changed=False,
     tools=None,
-    earlier=(),
+    shared=0,
     new=(),
     response=None,
     observations=(),
@@ -200,12 +195,19 @@ def build_step(
         raise IndexError(index)
     row = rows[index]
     before = next((r.step for r in reversed(rows[:index]) if r.thread == row.thread), None)
-    loaded = read.part(store, trace, {index} | ({before} if before is not None else set()))
-    if index not in loaded:  # a live run was read differently since
+    found = read.step_since(store, trace, index, before)
+    if found is None:  # a live run was read differently since
         raise no_step(index, len(rows))
-    step, earlier = loaded[index], loaded.get(before if before is not None else -1)
-    shown = _with_standings(store, _view(trace, row, step, earlier, said))
+    shown = _with_standings(store, _view(trace, row, found, before, said, raw=_raw(found)))
     return shown if blind else _with_judgements(store, shown)
+
+
+def read_earlier(store: Store, view: StepView) -> StepView:
+    """The step with the messages that the step before it saw too. Raises NotFound."""
+    found = read.part(store, view.trace, {view.row.step}).get(view.row.step)
+    context = found.ask.request.context if found is not None else None
+    messages = context.messages() if context is not None else ()
+    return structs.replace(view, earlier=MessageViews(messages, range(view.shared)))
 
 
 def build_steps(store: Store, trace: str) -> Iterator[StepView]:
@@ -221,7 +223,9 @@ def build_steps(store: Store, trace: str) -> Iterator[StepView]:
     counted, best = _by_step(trusted), most_trusted(trusted)
     before: dict[str, Step] = {}
     for row, step in zip(rows, recorded.steps, strict=True):
-        shown = _view(trace, row, step, before.get(row.thread), said, raw="")
+        earlier = before.get(row.thread)
+        number = earlier.index if earlier is not None else None
+        shown = _view(trace, row, _since(step, earlier), number, said, raw="")
         before[row.thread] = step
         own = {(score.source, score.by): score for score in scored.get(row.step, ())}
         yield structs.replace(
@@ -246,22 +250,33 @@ def _by_step(given: Sequence[T]) -> dict[int, list[T]]:
     return found
 
 
+def _since(step: Step, earlier: Step | None) -> read.StepSince:
+    """Of a run that was read whole."""
+    request = step.ask.request
+    previous = earlier.ask.request if earlier is not None else None
+    shared, new = new_since(request.context, previous.context if previous else None)
+    return read.StepSince(
+        step=step,
+        shared=shared,
+        new=tuple(new),
+        system_changed=previous is not None and previous.system != request.system,
+    )
+
+
 def _view(
     trace: str,
     row: StepRow,
-    step: Step,
-    earlier: Step | None,
+    found: read.StepSince,
+    before: int | None,
     said: Diagnosis | None,
-    raw: str | None = None,
+    *,
+    raw: str,
 ) -> StepView:
-    """`raw` is made where it is None."""
-    request = step.ask.request
-    previous = earlier.ask.request if earlier is not None else None
-    shared, fresh = new_since(request.context, previous.context if previous else None)
+    step, request = found.step, found.step.ask.request
     return StepView(
         trace=trace,
         row=row,
-        before=earlier.index if earlier is not None else None,
+        before=before,
         fidelity=step.ask.fidelity.level,
         reasons=step.ask.fidelity.reasons,
         findings=tuple(f for f in (said.findings if said else ()) if f.step == row.step),
@@ -269,13 +284,13 @@ def _view(
         score=None,
         agent=step.ask.agent,
         system=text(request.system) if request.system is not None else None,
-        system_changed=previous is not None and previous.system != request.system,
+        system_changed=found.system_changed,
         tools=None if request.tools is None else tuple(tool.name for tool in request.tools),
-        earlier=MessageViews(request.context, range(shared)),
-        new=tuple(map(say, fresh)),
+        shared=found.shared,
+        new=tuple(map(say, found.new)),
         response=say(step.ask.response.message) if step.ask.response.message else None,
         observations=tuple(map(_seen, step.acts)),
-        raw=_raw(step) if raw is None else raw,
+        raw=raw,
     )
 
 
@@ -363,12 +378,12 @@ def _result(observation: Observation) -> str:
     return observed(shown).text
 
 
-def _raw(step: Step) -> str:
+def _raw(found: read.StepSince) -> str:
     """The spans of the step as they are stored, the context as its length, pictures as a line."""
-    context = step.ask.request.context
+    step = found.step
     bare = structs.replace(step.ask, request=structs.replace(step.ask.request, context=None))
     ask: dict[str, Any] = msgspec.to_builtins(bare)
-    ask["request"]["context"] = f"{context.depth if context else 0} messages, under Request"
+    ask["request"]["context"] = f"{found.depth} messages, under Request"
     values = [ask, *(msgspec.to_builtins(act) for act in step.acts)]
     return msgspec.json.format(msgspec.json.encode(without_bytes(values)), indent=2).decode()
 

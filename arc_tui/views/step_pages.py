@@ -15,6 +15,9 @@ SYSTEM_SHOWN = 240
 """Characters of the system prompt shown before it is opened."""
 
 
+EARLIER = "earlier"
+"""The fold with the messages that the step before saw too: they are read where it is opened."""
+
 SAID_BELOW = (NO_SYSTEM, NO_TOOLS)
 """Reasons that the page repeats in place of the missing part."""
 
@@ -78,15 +81,17 @@ def _earlier(step: StepView) -> Iterator[Item]:
     if not step.shared:
         return
     before = "the previous step" if step.before is None else f"step {step.before}"
-    yield Fold(
-        key="earlier",
-        line=f"{format.count(step.shared, 'message')} as in {before}",
-        says_key=True,
-        inside=lambda: tuple(
-            item
-            for place, said in enumerate(step.earlier)
-            for item in _message(said, f"earlier {place}", new=False)
-        ),
+    line = f"{format.count(step.shared, 'message')} as in {before}"
+    yield Fold(key=EARLIER, line=line, says_key=True, inside=lambda: _earlier_messages(step))
+
+
+def _earlier_messages(step: StepView) -> Document:
+    if step.earlier is None:
+        return (Block(text="Loading messages…", style="quiet", indent=INDENT),)
+    return tuple(
+        item
+        for place, said in enumerate(step.earlier)
+        for item in _message(said, f"earlier {place}", new=False)
     )
 
 

@@ -51,7 +51,7 @@ class Lane(Struct, frozen=True, eq=False, kw_only=True, gc=False):
     """A figure over the steps. `values` None where a step has none.
 
     `note` says whose the figure is, or why all steps lack it.
-    `worst` is which end of the scale is bad: a bin shows its worst value.
+    `worst` is which end of the scale is bad.
     """
 
     name: str

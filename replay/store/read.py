@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Collection, Iterator
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, cast
 
 import msgspec
 
@@ -43,7 +43,6 @@ from replay.trace import (
     ToolCall,
     Trace,
     Usage,
-    extend,
 )
 
 
@@ -131,15 +130,114 @@ def span_digests(store: Store, key: str) -> dict[str, str]:
 @_at_once
 def part(store: Store, key: str, indexes: Collection[int]) -> dict[int, Step]:
     """Some steps of a trace by their number, without loading the rest of it."""
+    return _part(store, key, _id_of(store, key), indexes, None)
+
+
+class StepSince(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """A step with what is `new` in its context since the step before it; `shared` is how many
+    messages stand before those, which were not read: its own context lacks them too."""
+
+    step: Step
+    shared: int
+    new: tuple[Message, ...]
+    system_changed: bool
+
+    @property
+    def depth(self) -> int:
+        """How many messages its context has."""
+        return self.shared + len(self.new)
+
+
+@_at_once
+def step_since(store: Store, key: str, index: int, before: int | None) -> StepSince | None:
+    """A step of a trace, and what is new in it since step `before`: what is read costs the same at
+    the end of a long run as at its start. None where the trace has no such step."""
+    trace = _id_of(store, key)
+    ours = _request_ids(store, trace, index)
+    theirs = _request_ids(store, trace, before) if before is not None else None
+    base, shared = None, 0
+    if ours and theirs and ours.context is not None and theirs.context is not None:
+        base, shared = _shared_node(store.db, ours.context, theirs.context)
+    step = _part(store, key, trace, (index,), base).get(index)
+    if step is None:
+        return None
+    changed = False
+    if before is not None and theirs and ours and theirs.system != ours.system:
+        earlier = _part(store, key, trace, (before,), theirs.context).get(before)
+        changed = earlier is not None and earlier.ask.request.system != step.ask.request.system
+    context = step.ask.request.context
+    new = tuple(context.messages()) if context is not None else ()
+    return StepSince(step=step, shared=shared, new=new, system_changed=changed)
+
+
+class _RequestIds(NamedTuple):
+    """The rows that the request of a step refers to."""
+
+    system: int | None
+    context: int | None
+
+
+def _request_ids(store: Store, trace: int, step: int) -> _RequestIds | None:
+    found = store.db.execute(
+        "SELECT system, context FROM span JOIN model_call ON span = id"
+        " WHERE trace = ? AND step = ? ORDER BY +seq DESC LIMIT 1",
+        (trace, step),
+    ).fetchone()
+    return None if found is None else _RequestIds(*found)
+
+
+_CLIMB = """
+WITH RECURSIVE up(id, depth, parent) AS (
+  SELECT id, depth, parent FROM context WHERE id = :node
+  UNION ALL
+  SELECT c.id, c.depth, c.parent FROM context c JOIN up ON c.id = up.parent
+  WHERE up.depth > :depth)
+SELECT id FROM up WHERE depth = :depth
+"""
+_MEET = """
+WITH RECURSIVE pair(one, other) AS (
+  SELECT :one, :other
+  UNION ALL
+  SELECT a.parent, b.parent FROM pair
+  JOIN context a ON a.id = one JOIN context b ON b.id = other
+  WHERE one <> other)
+SELECT one FROM pair WHERE one = other
+"""
+"""Nodes are stored once, so two contexts that begin alike have the nodes of that in common."""
+
+
+def _shared_node(db: sqlite3.Connection, one: int, other: int) -> tuple[int | None, int]:
+    """The last node that two contexts have in common, and its depth; (None, 0) where none is."""
+    depths = dict(
+        db.execute("SELECT id, depth FROM context WHERE id IN (?, ?)", (one, other)).fetchall()
+    )
+    least = min(depths.values())
+    level = [
+        db.execute(_CLIMB, {"node": node, "depth": least}).fetchone()[0] for node in (one, other)
+    ]
+    met = db.execute(_MEET, {"one": level[0], "other": level[1]}).fetchone()
+    if met is None:
+        return None, 0
+    return met[0], db.execute("SELECT depth FROM context WHERE id = ?", met).fetchone()[0]
+
+
+def _id_of(store: Store, key: str) -> int:
     row = store.db.execute("SELECT id FROM trace WHERE key = ? AND complete", (key,)).fetchone()
     if row is None:
         raise NotFound("trace", key)
+    return int(row[0])
+
+
+def _part(
+    store: Store, key: str, trace: int, indexes: Collection[int], base: int | None
+) -> dict[int, Step]:
+    """Some steps by their number; nothing of their contexts is read up to node `base`."""
     wanted = msgspec.json.encode(sorted(indexes)).decode()
-    content = _Content(store.db, row[0], wanted)
+    content = _Content(store.db, trace, wanted, base)
     added = supplement_of(store, key)
     asks: dict[int, ModelCall] = {}
     acts: dict[int, list[ToolCall]] = {}
-    for each in _span_rows(store, row[0], wanted):
+    for each in _span_rows(store, trace, wanted):
         span = _span(each, content, added)
         if isinstance(span, ModelCall):
             asks[each["step"]] = span
@@ -149,7 +247,7 @@ def part(store: Store, key: str, indexes: Collection[int]) -> dict[int, Step]:
         store.db.execute(
             "SELECT step, thread FROM step WHERE trace = ?"
             " AND step IN (SELECT value FROM json_each(?))",
-            (row[0], wanted),
+            (trace, wanted),
         ).fetchall()
     )
     return {
@@ -198,22 +296,28 @@ def _spans_of(some: str | None) -> str:
 
 
 _CHAIN = """
-WITH RECURSIVE chain(id, parent, message) AS (
-  SELECT id, parent, message FROM context
-  WHERE id IN (SELECT context FROM model_call WHERE span IN {spans})
+WITH RECURSIVE chain(id, parent, message, depth) AS (
+  SELECT id, parent, message, depth FROM context
+  WHERE id IN (SELECT context FROM model_call WHERE span IN {spans}) AND id IS NOT :base
   UNION
-  SELECT c.id, c.parent, c.message FROM context c JOIN chain ON c.id = chain.parent)
-SELECT chain.id, parent, message, dialect, body FROM chain JOIN message ON message.id = message
+  SELECT c.id, c.parent, c.message, c.depth FROM context c JOIN chain ON c.id = chain.parent
+  WHERE c.id IS NOT :base)
+SELECT chain.id, parent, message, depth, dialect, body
+FROM chain JOIN message ON message.id = message
 ORDER BY chain.id
 """
 
 
 class _Content:
-    """The messages, contexts and toolsets of one trace (or `some` of its steps), built once."""
+    """The messages, contexts and toolsets of one trace (or `some` of its steps), built once;
+    contexts as far as they go on behind node `base`."""
 
-    def __init__(self, db: sqlite3.Connection, trace: int, some: str | None) -> None:
-        mine = {"trace": trace, "some": some}
+    def __init__(
+        self, db: sqlite3.Connection, trace: int, some: str | None, base: int | None = None
+    ) -> None:
+        mine = {"trace": trace, "some": some, "base": base}
         spans = f"(SELECT id FROM span WHERE {_spans_of(some)})"
+        self._base = base
         self._messages: dict[int, Message] = {}
         self._contexts: dict[int, Context] = {}
         self._toolsets: dict[int, tuple[Tool, ...]] = {}
@@ -228,12 +332,11 @@ class _Content:
         ):
             self._add(row, dialect, body)
         # A parent is always written before its child, so ascending ids build the chains.
-        for row, parent, message, dialect, body in db.execute(_CHAIN.format(spans=spans), mine):
-            self._add(message, dialect, body)
-            above = self._contexts[parent] if parent is not None else None
-            node = extend(above, (self._messages[message],))
-            assert node is not None
-            self._contexts[row] = node
+        for row, parent, message, depth, *said in db.execute(_CHAIN.format(spans=spans), mine):
+            self._add(message, *said)
+            above = None if parent in (None, base) else self._contexts[parent]
+            own = self._messages[message]
+            self._contexts[row] = Context(message=own, parent=above, depth=depth)
         sets = f"SELECT toolset FROM model_call WHERE span IN {spans}"
         for row, body in db.execute(f"SELECT id, body FROM toolset WHERE id IN ({sets})", mine):
             self._toolsets[row] = _json(body, tuple[Tool, ...])
@@ -247,7 +350,7 @@ class _Content:
         return None if row is None else self._messages[row]
 
     def context(self, row: int | None) -> Context | None:
-        return None if row is None else self._contexts[row]
+        return None if row is None or row == self._base else self._contexts[row]
 
     def tools(self, row: int | None) -> tuple[Tool, ...] | None:
         return None if row is None else self._toolsets[row]

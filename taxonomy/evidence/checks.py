@@ -142,10 +142,6 @@ def _short(name: str) -> str:
 _WRONG = {"i", "incorrect", "fail", "failed", "false", "wrong", "no"}
 
 
-ANSWER_SCORERS = {"includes", "match", "exact", "pattern", "answer", "choice", "f1"}
-"""Inspect's scorers that compare the answer, and explain a score by the answer they found."""
-
-
 def _of_scores(reading: Reading, scores: Sequence[SourceScore]) -> Iterator[FailedCheck]:
     """What scores of the whole run explain, where they say that it failed."""
     for score in scores:

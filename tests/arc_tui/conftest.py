@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from arc_tui.features.trace import origins
 from replay.models.demo import Demo
 from replay.store import encryption
 from replay.store.edits import save
@@ -25,6 +26,12 @@ def no_sessions(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
         "QWEN_HOME", "XDG_DATA_HOME",
     ):  # fmt: skip
         monkeypatch.setenv(name, str(tmp_path_factory.getbasetemp() / "nowhere"))
+
+
+@pytest.fixture(autouse=True)
+def no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is looked up where the cursor rests is looked up at once."""
+    monkeypatch.setattr(origins, "REST_S", 0.0)
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from textual import events
 from arc_tui.features.trace.lanes import fit_steps
 from arc_tui.features.trace.screen import TraceScreen
 from arc_tui.views import trace as traces
-from arc_tui.views.lane_scale import draw, spikes
+from arc_tui.views.lane_scale import draw
 from arc_tui.views.trace import TraceView, build_beginning, build_trace
 from arc_tui.views.tree import visible
 from replay.store.handle import Store
@@ -65,7 +65,7 @@ def test_lanes_keep_their_columns_while_the_rest_of_a_run_is_awaited(store: Stor
     bins = fit_steps(begun.run.steps, 60)
     for known, all_known in zip(begun.lanes[1:], whole.lanes[1:], strict=True):
         assert known.values == all_known.values[:FIRST]
-        blocks = draw(known, spikes(known), bins).blocks
+        blocks = draw(known, bins).blocks
         assert len(blocks) == len(whole.steps)
         assert set(blocks[FIRST:]) == {" "}
 

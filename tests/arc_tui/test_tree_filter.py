@@ -303,7 +303,7 @@ def test_a_step_stands_in_every_column_in_which_it_runs(view: TraceView) -> None
     assert bins.step_at(5) == 0, "the one before a gap"
     assert bins.step_at(10) is None
     lane = Lane(name="latency", values=(1.0, 5.0, 9.0, 2.0), worst="high")
-    assert draw(lane, frozenset({3}), bins).blocks[5:8] == (" ", "▄", "▄")
+    assert draw(lane, bins).blocks[5:8] == (" ", "▄", "▄")
     said = time_words(steps, bins)
     assert said.endswith("of the run · 1 step without a time")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -94,13 +95,34 @@ def test_binned_steps_stay_within_the_width_and_each_has_one_column(steps: int, 
     assert all(step in bins.steps(bins.column(step) or 0) for step in shown)
 
 
-def test_a_bin_shows_its_worst_value() -> None:
-    bins = fit_steps(6, 3)
+def test_a_column_of_two_steps_shows_the_worse_one() -> None:
     latency = lane("latency", 1, 9, 2, 2, None, None)
-    assert [bins.worst(latency, column) for column in range(3)] == [9, 2, None]
-    assert bins.worst(lane("score", 1, 0.1, 1, 1, 1, 1, worst="low"), 0) == 0.1
-    assert draw(latency, frozenset({1}), bins).blocks == ("▇", "▂", " ")
-    assert draw(latency, frozenset({1}), bins).high == {0}
+    assert draw(latency, fit_steps(6, 3)).blocks == ("▇", "▂", " ")
+    assert draw(latency, fit_steps(6, 3)).high == {0}
+
+
+def test_a_column_of_more_steps_shows_their_median_and_marks_what_stands_out() -> None:
+    latency = lane("latency", 2, 2, 2, 2, 2, 40, None, None, None)
+    shown = draw(latency, fit_steps(9, 3))
+    assert shown.blocks == ("▄", "▲", " ")
+    assert shown.high == {1}
+    score = lane("score", 1, 1, 1, 1, 0, 1, worst="low")
+    assert draw(score, fit_steps(6, 2)).blocks == ("▇", "▇")
+    assert draw(score, fit_steps(6, 2)).high == {1}
+
+
+def test_the_lanes_of_a_long_run_are_no_wall() -> None:
+    """A slow step in a hundred stands in nearly every column of as many: by its worst values each
+    column would be full."""
+    chance = Random(3)
+    values = [chance.uniform(1, 3) * (9 if chance.random() < 0.01 else 1) for _ in range(20_000)]
+    values[9_000:10_000] = [each / 2 for each in values[9_000:10_000]]
+    values[15_000] = 400.0
+    shown = draw(lane("latency", *values), fit_steps(20_000, 80))
+    assert set(shown.blocks) == {"▂", "▃", "▲"}
+    assert [at for at, block in enumerate(shown.blocks) if block == "▲"] == [60]
+    assert {at for at, block in enumerate(shown.blocks) if block == "▂"} == {36, 37, 38, 39}
+    assert shown.high == {60}
 
 
 def test_zoom_shows_fifteen_steps_on_either_side() -> None:
@@ -119,9 +141,9 @@ def test_spikes_follow_the_published_thresholds_where_they_are_worth_a_look() ->
 
 def test_a_usual_step_is_drawn_at_half_height_and_one_outlier_does_not_flatten_the_others() -> None:
     steady = lane("cost", *[0.5] * 40)
-    assert set(draw(steady, frozenset(), fit_steps(40, 40)).blocks) == {"▄"}
+    assert set(draw(steady, fit_steps(40, 40)).blocks) == {"▄"}
     slow = lane("latency", *[1.0, 2.0] * 20, 900.0)
-    drawn = draw(slow, frozenset(), fit_steps(41, 41))
+    drawn = draw(slow, fit_steps(41, 41))
     assert drawn.blocks == (*("▂", "▃") * 20, "▲")
     assert drawn.high == outliers(slow) == {40}
     assert write_scale(slow) == "▲ > 5.0 s"
@@ -135,19 +157,19 @@ def test_at_most_a_twentieth_of_the_steps_are_outliers() -> None:
 
 def test_the_context_is_drawn_from_its_least_to_its_largest() -> None:
     grown = lane("context", *(20_000 + 100 * step for step in range(41)))
-    blocks = draw(grown, frozenset(), fit_steps(41, 41)).blocks
+    blocks = draw(grown, fit_steps(41, 41)).blocks
     assert blocks[0] == "▁"
     assert blocks[-1] == "▇"
     assert list(blocks) == sorted(blocks)
     assert write_scale(grown) == "20.0k–24.0k"
     level = lane("context", 20_000, 20_010, 20_000)
-    assert set(draw(level, frozenset(), fit_steps(3, 40)).blocks) == {"▁"}
+    assert set(draw(level, fit_steps(3, 40)).blocks) == {"▁"}
 
 
 def test_what_is_unknown_or_nothing_has_a_scale_too() -> None:
-    assert draw(lane("cost", None, None), frozenset(), fit_steps(2, 40)).blocks == (" ", " ")
-    assert draw(lane("cost", 0.0, 0.0), frozenset(), fit_steps(2, 40)).blocks == ("▁", "▁")
-    assert draw(lane("cost", 0.4), frozenset(), fit_steps(1, 40)).blocks == ("▄",)
+    assert draw(lane("cost", None, None), fit_steps(2, 40)).blocks == (" ", " ")
+    assert draw(lane("cost", 0.0, 0.0), fit_steps(2, 40)).blocks == ("▁", "▁")
+    assert draw(lane("cost", 0.4), fit_steps(1, 40)).blocks == ("▄",)
     assert scale(lane("score", 0.9, 1.0, worst="low")).top == 1.0
 
 

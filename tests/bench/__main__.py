@@ -30,6 +30,7 @@ from tests.bench import (
     gate,
     importing,
     kept,
+    keys,
     listing,
     peer,
     replaying,
@@ -57,12 +58,14 @@ GROUPS: dict[str, Rows] = {
     "diagnosis": diagnosing.rows,
     "suggest": suggest.rows,
     "app": partial(app.rows, most=10_000),
+    "keys": partial(keys.rows, most=10_000),
 }
 """The rows of each, in the order of the table."""
 
 FULL: dict[str, Rows] = {
     "spans": taking.rows,
     "app": app.rows,
+    "keys": keys.rows,
     "many": listing.full_rows,
     "phoenix": partial(peer.rows, megabytes=peer.MEGABYTES, environment=None),
 }
@@ -102,6 +105,7 @@ def _sized(groups: Mapping[str, Rows], given: argparse.Namespace) -> dict[str, R
         sized["spans"] = partial(taking.rows, megabytes=given.mb)
     if given.most:
         sized["app"] = partial(app.rows, most=given.most)
+        sized["keys"] = partial(keys.rows, most=given.most)
     if "phoenix" in sized and (given.mb or given.peer_env):
         size = min(given.mb or exports.MEGABYTES, peer.MEGABYTES)
         sized["phoenix"] = partial(peer.rows, megabytes=size, environment=given.peer_env)

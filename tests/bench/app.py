@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import quantiles
 
 from tests.bench.measure import Row, ms
-from tests.bench.shown import long_message, long_trace, many_runs
+from tests.bench.shown import long_message, long_trace, many_runs, only_trace
 from tests.bench.terminal import Press, Terminal
 
 EMPTY_APP = """
@@ -53,7 +53,7 @@ def traces(lengths: Sequence[int]) -> Iterator[Row]:
     moves = {}
     for count in lengths:
         path = long_trace(count)
-        key = _only_trace(path)
+        key = only_trace(path)
         shown, empty = _in_turn((*ARC, str(path), "open", key), A_ROW, (EMPTY,), "nothing else")
         yield Row(
             f"first frame with span rows, {count:,} spans",
@@ -124,14 +124,6 @@ def message(megabytes: int) -> Iterator[Row]:
 
 def _arc(path: Path) -> Terminal:
     return Terminal(*ARC, str(path))
-
-
-def _only_trace(path: Path) -> str:
-    from replay.store.rows import trace_rows
-    from taxonomy.judgements.schema import open_ledger
-
-    with open_ledger(path) as store:
-        return trace_rows(store)[0].trace
 
 
 def _in_turn(

@@ -47,10 +47,11 @@ def batches(traces: int, *, seed: int = 7, steps: int = STEPS) -> Iterator[Batch
         yield trace(random.Random(f"{seed}/{number}"), f"corpus-{seed}-{number}", steps)
 
 
-def trace(chance: random.Random, name: str, steps: int = STEPS) -> Batch:
-    """One trace of `2 * steps + 1` spans."""
+def trace(chance: random.Random, name: str, steps: int = STEPS, words: int = 60) -> Batch:
+    """One trace of `2 * steps + 1` spans; `words` are in the message that all requests begin
+    with."""
     system = _message("system", "You are a careful agent. " + "Keep to the rules. " * 80)
-    context = extend(None, [_message("user", _words(chance, 60))])
+    context = extend(None, [_message("user", _words(chance, words))])
     clock = 1_700_000_000_000_000_000 + chance.randrange(10**15)
     spans: list[AnySpan] = [AgentSpan(id=f"{name}-a", name="agent", start_ns=clock)]
     for step in range(steps):

@@ -14,6 +14,7 @@ from msgspec import structs
 
 from arc_tui.importing import diagnose_one
 from replay.store.handle import Store
+from replay.store.rows import trace_rows
 from replay.store.write import Writer
 from replay.trace import Batch, Message, Observation, Outcome, ToolCall
 from taxonomy.judgements.schema import open_ledger
@@ -23,13 +24,24 @@ from tests.bench.many import fill_many
 
 KEPT = Path(tempfile.gettempdir()) / "arc-bench-app"
 
+A_WORD = 7
+"""Characters that a word of the corpus takes with its gap, about."""
+
 STEPS_OF_MANY = 3
 """Steps of each of very many runs: a list shows none of them."""
 
 
-def long_trace(spans: int) -> Path:
-    """A database with one trace of so many spans."""
-    return _kept(f"trace-{spans}", lambda store: _write(store, _passed((spans - 1) // 2)))
+def long_trace(spans: int, context: int = 0) -> Path:
+    """A database with one trace of so many spans; every request has `context` characters before
+    the messages that are its own."""
+    name = f"trace-{spans}-{context}" if context else f"trace-{spans}"
+    return _kept(name, lambda store: _write(store, _passed((spans - 1) // 2, context)))
+
+
+def only_trace(path: Path) -> str:
+    """The key of the trace that such a database has."""
+    with open_ledger(path) as store:
+        return trace_rows(store)[0].trace
 
 
 def many_runs(runs: int) -> Path:
@@ -61,9 +73,9 @@ def _write(store: Store, batch: Batch) -> None:
     diagnose_one(store, key)
 
 
-def _passed(steps: int) -> Batch:
+def _passed(steps: int, context: int = 0) -> Batch:
     """It opens at its first step."""
-    batch = corpus.trace(random.Random(1), "long", steps)
+    batch = corpus.trace(random.Random(1), "long", steps, words=max(60, context // A_WORD))
     passed = Outcome(status="passed", value=1.0, by="corpus")
     return structs.replace(batch, header=structs.replace(batch.header, outcome=passed))
 

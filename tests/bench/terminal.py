@@ -24,6 +24,9 @@ PATIENCE_S = 600.0
 QUIET_S = 0.2
 """Nothing is drawn for so long when all that a key asked for is drawn."""
 
+_SCHEDULED = 2
+"""Which of a process's clocks: what it was run for, as `clock_getcpuclockid` composes it."""
+
 _ASKED, _ANSWER, _DRAWN = b"\x1b[?2026$p", b"\x1b[?2026;2$y", b"\x1b[?2026l"
 
 
@@ -32,6 +35,22 @@ class Press(NamedTuple):
 
     first_s: float
     all_s: float
+
+
+class Pace(NamedTuple):
+    """What a row of keys came to, pressed at a pace whatever was drawn.
+
+    `first` and `settled` are seconds from each key to the end of the first frame after it, and of
+    the last one before the next key: what is late for a key is a frame of the next one. `after` is
+    how long it drew after the last key. `cpu`, `frames` and `written` (bytes) are a key's share.
+    """
+
+    first: list[float]
+    settled: list[float]
+    after: float
+    cpu: float
+    frames: float
+    written: float
 
 
 class Terminal:
@@ -86,6 +105,39 @@ class Terminal:
             elif not first and time.perf_counter() - self._began > PATIENCE_S:
                 raise TimeoutError(f"{key!r} drew nothing")
         return Press(first - self._began, last - self._began)
+
+    def hold(self, keys: str, count: int, gap_s: float) -> Pace:
+        """Press `count` keys, in turn those of `keys`, one every `gap_s` seconds."""
+        self.settle()
+        cpu, sent, drawn, written = self.cpu_s(), list[float](), list[float](), 0
+        start = time.perf_counter()
+        for number in range(count):
+            sent.append(time.perf_counter())
+            os.write(self._fd, keys[number % len(keys)].encode())
+            last = number == count - 1
+            end = start + (number + 1) * gap_s
+            self._said = b""
+            while (left := end - time.perf_counter()) > 0 or last:
+                before = len(self._said)
+                if not self._read(max(left, QUIET_S) if last else left):
+                    break
+                written += len(self._said) - before
+                ends = self._said.count(_DRAWN) - self._said.count(_DRAWN, 0, before)
+                drawn += [self._read_at] * ends
+        first, settled = [], []
+        for begun, until in zip(sent, [*sent[1:], float("inf")], strict=True):
+            own = [at - begun for at in drawn if begun < at <= until]
+            late = next((at - begun for at in drawn if at > begun), 0.0)
+            first.append(own[0] if own else late)
+            settled.append(own[-1] if own else late)
+        return Pace(
+            first, settled, drawn[-1] - sent[-1], (self.cpu_s() - cpu) / count,
+            len(drawn) / count, written / count,
+        )  # fmt: skip
+
+    def cpu_s(self) -> float:
+        """The CPU time of the program so far, user and system, in seconds."""
+        return time.clock_gettime((~self._pid << 3) | _SCHEDULED)
 
     def settle(self) -> None:
         """Until nothing more is drawn."""

@@ -4,7 +4,8 @@ recording, masked again and shown to come back with the digest that the page nam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -28,7 +29,7 @@ from arc_tui.ui.document import Document
 from arc_tui.views.brief import brief_text
 from arc_tui.views.columns import caps_text, run_name
 from arc_tui.views.evidence import by_strength, candidate_text, finding_kind
-from arc_tui.views.lane_scale import outliers, scale, spikes, write_scale
+from arc_tui.views.lane_scale import scale, summarise, write_scale
 from arc_tui.views.step import StepView, build_steps
 from arc_tui.views.step_pages import request_page, response_page, results_page
 from arc_tui.views.trace import Lane, TraceView, build_trace
@@ -229,18 +230,22 @@ def _lane(lane: Lane) -> LaneView:
     count = min(len(lane.values), BINS)
     edges = [len(lane.values) * at // count for at in range(count + 1)] if count else []
     bins = [range(*pair) for pair in pairwise(edges)]
-    on, high = scale(lane), outliers(lane) | spikes(lane)
+    on = scale(lane)
     span = on.top - on.low
-    worst = [lane.worst_of(lane.values[step] for step in each) for each in bins]
+
+    def columns_of(steps: Iterable[int]) -> frozenset[int]:
+        return frozenset(bisect_right(edges, step) - 1 for step in steps)
+
+    summary = summarise(lane, [lane.values[each.start : each.stop] for each in bins], columns_of)
     return LaneView(
         name=lane.name,
         heights=tuple(
             None
             if value is None
             else round(min(max((value - on.low) / span if span else 0.0, 0.0), 1.0), 3)
-            for value in worst
+            for value in summary.shown
         ),
-        high=tuple(at for at, each in enumerate(bins) if any(step in high for step in each)),
+        high=tuple(sorted(summary.high)),
         scale=write_scale(lane),
         note=format.one_line(lane.note) if lane.empty or lane.name == "score" else "",
     )
@@ -257,7 +262,7 @@ def _pages(view: TraceView, steps: Iterator[StepView], why: Why) -> Iterator[tup
             given[step.row.thread] = step.row.step
         pages: Mapping[str, Document] = {
             "Why": why(view, step),
-            "Request": request_page(view, structs.replace(step, earlier=())),
+            "Request": request_page(view, structs.replace(step, shared=0)),
             "Response": response_page(view, step),
             "Results": results_page(view, step),
         }

@@ -25,7 +25,6 @@ from arc_tui.cli import (
 from arc_tui.ui import format
 from arc_tui.ui.document import INDENT, LABEL, Document, Fold, HintBlock
 from arc_tui.views.brief import brief_markdown, brief_text, judged_line
-from arc_tui.views.code import OutputView, output_view
 from arc_tui.views.columns import caps_text
 from arc_tui.views.evidence import candidate_text
 from arc_tui.views.trace import TraceView, build_diagnose, build_trace
@@ -35,6 +34,7 @@ from replay.store.handle import Store
 from taxonomy.classes import class_label
 
 if TYPE_CHECKING:
+    from arc_tui.views.code import OutputView
     from arc_tui.views.step import CallView, MessageView, Seen, StepView
 
 
@@ -57,16 +57,17 @@ def show(trace: str, step: int | None, as_json: bool, db: Path | None) -> None:
 def step_in_full(store: Store, view: TraceView, step: int) -> StepView:
     """A step with what only the whole run tells of it. Raises NotFound where there is none."""
     from arc_tui.features.probes.offers import build_why_probes  # a run's own page needs none
-    from arc_tui.views.step import build_step
+    from arc_tui.views.step import build_step, read_earlier
     from arc_tui.views.value_origins import RunOrigins
 
     try:
         detail = build_step(store, view.run.trace, step)
     except IndexError as error:
         raise no_step(step, view.run.steps) from error
+    whole = read_earlier(store, detail)
     return structs.replace(
-        detail,
-        earlier=tuple(detail.earlier),
+        whole,
+        earlier=tuple(whole.earlier or ()),
         value_origins=RunOrigins(store, view.run.trace).of_step(step),
         probes=build_why_probes(store, view.run.trace, step),
     )
@@ -264,6 +265,8 @@ def _print_output(out: Console, output: OutputView) -> None:
 
 
 def _print_seen(out: Console, seen: Seen) -> None:
+    from arc_tui.views.code import output_view  # a run without a step shows no output
+
     took = f" ({format.duration(seen.duration_ns)})" if seen.duration_ns is not None else ""
     output = output_view(seen.result)
     counts = f" · {output.counts}" if output else ""

@@ -23,7 +23,7 @@ from typing_extensions import override
 from arc_tui.ui.format import count, duration, fit, spread, wrap
 from arc_tui.ui.list import strip
 from arc_tui.ui.styles import StyledWidget
-from arc_tui.views.lane_scale import Drawn, draw, notes, spikes, write_scale, write_value
+from arc_tui.views.lane_scale import Drawn, draw, notes, write_value
 from arc_tui.views.trace import EMPTY_TRACE, Lane, TraceView
 from replay.store.rows import StepRow
 
@@ -77,11 +77,13 @@ class Lanes(StyledWidget):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._shown: tuple[Lane, ...] = ()
-        self._spikes: tuple[frozenset[int], ...] = ()
         self._lane_notes = ""
         self._time_note = ""
         self._has_times = False
         self._drawn: tuple[Drawn, ...] = ()
+        self._lines: list[tuple[tuple[str, Style], ...]] = []
+        self._lines_for: object = None
+        """The bins, the cursor's column and the look that the lines were drawn for."""
         self._candidates: frozenset[int] = frozenset()
         self._errors: frozenset[int] = frozenset()
         self._drawn_in: Bins | TimeBins | None = None
@@ -106,11 +108,10 @@ class Lanes(StyledWidget):
         lanes, partial = self.view.lanes_by(self.scorer), self.view.partial
         awaited = "score" if partial else ""
         self._shown = tuple(lane for lane in lanes if not lane.empty or lane.name == awaited)
-        self._spikes = tuple(map(spikes, self._shown))
         self._lane_notes = "" if partial else notes(lanes)
         self._has_times = has_times(self.view.steps)
         self._bins = None
-        self._drawn_in = None
+        self._drawn_in = self._lines_for = None
 
     @override
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
@@ -170,29 +171,41 @@ class Lanes(StyledWidget):
         """The bins of now, with all that only they change drawn in them."""
         bins = self.bins()
         if bins is not self._drawn_in:
-            self._drawn = tuple(map(draw, self._shown, self._spikes, repeat(bins)))
+            self._drawn = tuple(map(draw, self._shown, repeat(bins)))
             self._candidates = bins.columns(self.view.marked)
             self._errors = bins.columns(self.view.errors)
             self._drawn_in = bins
         return bins
 
     def _lane(self, place: int) -> Text:
-        bins, lane = self._draw(), self._shown[place]
-        here, drawn = bins.column(self.step), self._drawn[place]
-        bar, spike = self.style_of("bar"), self.style_of("spike")
-        styles = [spike if column in drawn.high else bar for column in range(bins.count)]
-        if here is not None:
-            styles[here] += self.style_of("here")
+        lane, drawn = self._shown[place], self._draw_here()[place]
         value = lane.values[self.step] if self.step < len(lane.values) else None
         line = Text.assemble(
             (f"{lane.name:<8}", self.style_of("name")),
             (f"{write_value(lane, value):>8}  ", self.style_of("value")),
-            *_runs(zip((block * bins.cells for block in drawn.blocks), styles, strict=True)),
+            *drawn,
         )
-        around = f"  {write_scale(lane)}"
+        around = f"  {self._drawn[place].scale}"
         if line.cell_len + cell_len(around) <= self._width:
             line.append(around, self.style_of("name"))
         return line
+
+    def _draw_here(self) -> Sequence[Sequence[tuple[str, Style]]]:
+        """The columns of each lane; in a long run most steps leave the cursor in its column."""
+        bins = self._draw()
+        here = bins.column(self.step)
+        bar, spike, cursor = map(self.style_of, ("bar", "spike", "here"))
+        drawn_for = bins, here, bar, spike, cursor
+        if self._lines_for != drawn_for:
+            self._lines = []
+            for drawn in self._drawn:
+                styles = [spike if column in drawn.high else bar for column in range(bins.count)]
+                if here is not None:
+                    styles[here] += cursor
+                blocks = (block * bins.cells for block in drawn.blocks)
+                self._lines.append(tuple(_runs(zip(blocks, styles, strict=True))))
+            self._lines_for = drawn_for
+        return self._lines
 
     def _marks(self) -> Text:
         """The line under the lanes: candidates ◆, errors ✗, and which step the cursor is on."""
@@ -267,10 +280,10 @@ class Bins(Struct, frozen=True, kw_only=True):
     def columns(self, steps: Iterable[int]) -> frozenset[int]:
         return frozenset(column for step in steps if (column := self.column(step)) is not None)
 
-    def worst(self, lane: Lane, column: int) -> float | None:
-        """The worst known value of a column's steps."""
+    def values(self, lane: Lane, column: int) -> Sequence[float | None]:
+        """Those of a column's steps."""
         here = self.steps(column)
-        return lane.worst_of(lane.values[here.start : here.stop])
+        return lane.values[here.start : here.stop]
 
     def step_at(self, cell: int) -> int | None:
         """The first step of the column under a cell."""
@@ -341,9 +354,9 @@ class TimeBins(Struct, frozen=True, eq=True, kw_only=True):
     def columns(self, steps: Iterable[int]) -> frozenset[int]:
         return frozenset(self.of[step] for step in steps if step in self.of)
 
-    def worst(self, lane: Lane, column: int) -> float | None:
-        """The worst known value of the steps in a column."""
-        return lane.worst_of(lane.values[step] for step in self.inside[column])
+    def values(self, lane: Lane, column: int) -> Sequence[float | None]:
+        """Those of the steps in a column."""
+        return [lane.values[step] for step in self.inside[column]]
 
     def step_at(self, cell: int) -> int | None:
         """The step that runs under a cell, else the one before it."""

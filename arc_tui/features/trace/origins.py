@@ -1,5 +1,7 @@
-"""What only the whole run tells of a step: where the values of its calls came from, and which
-probes it allows. Both are looked up where a person looks at a step's reasons.
+"""What is read of a step only where a person looks at it: where the values of its calls came from
+and which probes it allows, which take the whole run; the messages that the step before saw too.
+
+Nothing is looked up for a step that the cursor leaves at once.
 """
 
 from __future__ import annotations
@@ -23,13 +25,17 @@ from arc_tui.ui.format import fit
 from arc_tui.ui.keys import key_of
 from arc_tui.ui.list import RowList
 from arc_tui.ui.screen import ArcScreen
-from arc_tui.views.probe_offers import WhyProbes
-from arc_tui.views.step import EMPTY, StepView
+from arc_tui.views.step import EMPTY, StepView, read_earlier
 from replay.trace import Json
 
 if TYPE_CHECKING:
+    from arc_tui.views.probe_offers import WhyProbes
     from arc_tui.views.value_origins import RunOrigins, StepOrigins, ValueRow
     from replay.store.handle import Store
+
+
+REST_S = 0.12
+"""A typist presses the next key of a row of moves sooner."""
 
 
 class StepLookups:
@@ -50,12 +56,28 @@ class StepLookups:
             super().__init__()
             self.probes = probes
 
+    class EarlierFound(Message):
+        """A step with the messages that the step before it saw too."""
+
+        def __init__(self, detail: StepView) -> None:
+            super().__init__()
+            self.detail = detail
+
     def __init__(self, screen: ArcScreen, trace: str) -> None:
         self._screen = screen
         self._trace = trace
         self._run: RunOrigins | None = None
         self._probes: WhyProbes | None = None
         """Those found last."""
+
+    def find_earlier(self, detail: StepView) -> None:
+        """Read the messages that the step before saw too."""
+        self._screen.ask(
+            lambda store: read_earlier(store, detail),
+            self.EarlierFound,
+            group="earlier",
+            after_s=REST_S,
+        )
 
     def complete(self, step: StepView) -> StepView:
         """The step with what is known of it already; the rest is looked up."""
@@ -100,6 +122,7 @@ class StepLookups:
             find,
             lambda found: self.OriginsFound(found, to_show=to_show),
             group="origins to show" if to_show else "origins",
+            after_s=0 if to_show else REST_S,
         )
         if to_show:
             self._screen.hold_keys(finding)
@@ -110,7 +133,7 @@ class StepLookups:
 
             return build_why_probes(store, self._trace, step)
 
-        self._screen.ask(find, self.ProbesFound, group="probes")
+        self._screen.ask(find, self.ProbesFound, group="probes", after_s=REST_S)
 
 
 class ValueList(RowList):

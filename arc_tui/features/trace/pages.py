@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from arc_tui.ui import format
 from arc_tui.ui.document import INDENT, Block, Document, Fold, HintBlock, Item, StepLink, hiding
@@ -20,14 +20,16 @@ from arc_tui.views.evidence import (
     reasons,
 )
 from arc_tui.views.known import KnownLine
-from arc_tui.views.probe_offers import WhyProbes, between, last_basis, last_words, price
 from arc_tui.views.step import Scored, StepView
 from arc_tui.views.step_pages import raw_page, request_page, response_page, results_page
 from arc_tui.views.trace import TraceView
-from arc_tui.views.value_origins import Served, StepOrigins, ValueRow
 from taxonomy.classes import BY_CLASS, SHAPES, Attribution, FailureClass, class_label
 from taxonomy.findings import Diagnosis, Evidence, Finding, StepScore
 from taxonomy.findings import Item as RubricItem
+
+if TYPE_CHECKING:  # is not loaded before somebody looks for either
+    from arc_tui.views.probe_offers import WhyProbes
+    from arc_tui.views.value_origins import Served, StepOrigins, ValueRow
 
 BLANK = Block(text="")
 
@@ -347,6 +349,8 @@ def last_blocks(probes: WhyProbes) -> Iterator[Item]:
     """What the last probe at the step came to, and what that rests on."""
     if probes.last is None:
         return
+    from arc_tui.views.probe_offers import last_basis, last_words
+
     style = "good" if probes.last.classification is not None else "head"
     yield Block(text=format.one_line(last_words(probes.last)), style=style)
     yield Block(text=last_basis(probes.last), indent=INDENT, style="quiet")
@@ -358,6 +362,8 @@ def offer_blocks(probes: WhyProbes) -> Iterator[Item]:
     listed = probes.listed
     if listed is None or not listed.offers:
         return
+    from arc_tui.views.probe_offers import between, price
+
     aside = "‹trace.probes›, then a digit, runs one"
     every = ("arc", "experiment", "probe", listed.trace[:8], "--step", str(probes.step))
     yield HintBlock(text="probes", style="head", aside=aside, command=every)

@@ -40,6 +40,7 @@ from arc_tui.features.trace.span_tree import (
     steps_with,
     tools_here,
 )
+from arc_tui.features.trace.step_reader import StepReader
 from arc_tui.features.trace.tag_picker import QueueLine
 from arc_tui.features.trace.tagging import ReviewQueue, Tagging
 from arc_tui.navigation import (
@@ -60,7 +61,8 @@ from arc_tui.ui.keys import KeyBar
 from arc_tui.ui.page import LinkedPage
 from arc_tui.ui.screen import ViewSwitch, Watching
 from arc_tui.views.columns import run_name
-from arc_tui.views.step import EMPTY, StepView, build_step
+from arc_tui.views.step import EMPTY, StepView
+from arc_tui.views.step_pages import EARLIER
 from arc_tui.views.trace import (
     EMPTY_TRACE,
     TraceView,
@@ -79,7 +81,7 @@ DRAWN_S = 0.05
 
 FILTER_HINT = 'tool:bash is:error tag:loop "text" -is:repeat'
 
-WHY, RESPONSE = NAMES.index("Why"), NAMES.index("Response")
+WHY, REQUEST, RESPONSE = map(NAMES.index, ("Why", "Request", "Response"))
 
 
 class TraceScreen(Watching):
@@ -120,12 +122,6 @@ class TraceScreen(Watching):
 
         view: TraceView
 
-    @dataclass
-    class StepLoaded(Message):
-        """A step was read."""
-
-        detail: StepView
-
     def __init__(
         self, path: Path, trace: str, at: int | None = None, visit: Visit | None = None
     ) -> None:
@@ -140,6 +136,7 @@ class TraceScreen(Watching):
         self.jumps = Jumps()
         self.tree_filter = TreeFilter(self, trace)
         self.finder = Finder(self, trace)
+        self.reader = StepReader(self, trace)
         self.lookups = StepLookups(self, trace)
         self.copies = StepCopies(self)
         self._at = at
@@ -211,6 +208,7 @@ class TraceScreen(Watching):
         self.refresh_bindings()
 
     def on_changed(self) -> None:
+        self.reader.forget()
         if self.view is not EMPTY_TRACE:
             self._read_all()
 
@@ -250,26 +248,40 @@ class TraceScreen(Watching):
         step = min(self.spans.step, len(self.view.steps) - 1)
         if step < 0:
             return
-        rows, said, blind = self.view.steps, self.view.diagnosis, self.view.blind
-        self.ask(
-            lambda store: build_step(store, self.trace, step, rows=rows, said=said, blind=blind),
-            self.StepLoaded,
-            group="step",
-        )
+        known = self.reader.show(self.view, step)
+        if known is not None:
+            self._show_step(known)
 
-    def on_trace_screen_step_loaded(self, event: StepLoaded) -> None:
+    def on_step_reader_loaded(self, event: StepReader.Loaded) -> None:
         if event.detail.row.step == self.spans.step:
-            self.detail = event.detail
-            self._show_text_found()
-            self._look_up()
+            self._show_step(event.detail)
+            self.reader.read_ahead()
+
+    def on_step_reader_done(self) -> None:
+        self.reader.go_on()
+
+    def _show_step(self, detail: StepView) -> None:
+        self.detail = detail
+        self._show_text_found()
+        self._look_up()
 
     def watch_tab(self) -> None:
         self._look_up()
 
     def _look_up(self) -> None:
-        """Look up what only the whole run tells of the step, where that is to be seen."""
+        """Look up what is not read with the step, where that is to be seen."""
         if self.tab == WHY and not self.view.blind:
             self.detail = self.lookups.complete(self.detail)
+        elif self.tab == REQUEST and self.detail.earlier is None and self.page.shows(EARLIER):
+            self.lookups.find_earlier(self.detail)
+
+    def on_page_opened(self) -> None:
+        self._look_up()
+
+    def on_step_lookups_earlier_found(self, event: StepLookups.EarlierFound) -> None:
+        found = event.detail
+        if (found.trace, found.row.step) == (self.detail.trace, self.detail.row.step):
+            self.detail = structs.replace(self.detail, earlier=found.earlier)
 
     def on_step_lookups_probes_found(self, event: StepLookups.ProbesFound) -> None:
         self.detail = self.lookups.with_probes(self.detail, event.probes)
