@@ -183,8 +183,8 @@ def _import_file(
             if claimed is None and not asked:
                 return None
             batches = formats.load(source, tally, format=claimed, task_from=task_from)
-            for group in group_batches(batches):
-                for each in writer.take(group):
+            for group in group_batches(writer.prepare(batches)):
+                for each in writer.keep(group):
                     if isinstance(each, BadTrace):  # this trace; others of the file may be fine
                         error = str(each)
                         continue

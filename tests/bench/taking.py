@@ -128,8 +128,8 @@ def take_in(source: Path, database: Path) -> None:
 def bring(store: Store, source: Path) -> None:
     """The traces of a file into a store."""
     writer = Writer(store)
-    for group in group_batches(formats.load(Source(source), Tally())):
-        writer.take(group)
+    for group in group_batches(writer.prepare(formats.load(Source(source), Tally()))):
+        writer.keep(group)
 
 
 def diagnose(source: Path, database: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,9 +12,12 @@ from msgspec import structs
 
 from replay.care import check
 from replay.errors import BadTrace
+from replay.redact.redactor import Redactor
 from replay.store import read, rows
 from replay.store.connection import PAGE_BYTES
+from replay.store.content import Masks
 from replay.store.handle import Store
+from replay.store.prepare import Prepared, Preparer, Refused, key_of
 from replay.store.schema import Migrations
 from replay.store.write import SPANS_TOGETHER, Finished, Writer, group_batches
 from replay.trace import AgentSpan, Batch, Header, Message, ModelCall, Request, extend
@@ -39,12 +42,16 @@ def many(name: str, spans: int) -> Batch:
 # --- groups
 
 
+def prepared(batches: Iterable[Batch]) -> Iterator[Prepared | Refused]:
+    return Preparer(Masks(Redactor(b"key"))).prepare(batches)
+
+
 def test_traces_come_in_groups_that_are_worth_a_transaction() -> None:
     third = SPANS_TOGETHER // 3 + 1
     given = [many(f"t{n}", third) for n in range(4)] + [many("large", 3 * SPANS_TOGETHER)]
-    groups = list(group_batches(given))
+    groups = list(group_batches(prepared(given)))
     assert [len(group) for group in groups] == [3, 2, 0]
-    assert [batch for group in groups for batch in group] == given
+    assert [each.key for group in groups for each in group] == [key_of(each) for each in given]
 
 
 def test_what_came_before_a_break_comes_first() -> None:
@@ -52,8 +59,8 @@ def test_what_came_before_a_break_comes_first() -> None:
         yield many("good", 1)
         raise BadTrace("x.jsonl", "line 2", "is not JSON")
 
-    groups = group_batches(broken())
-    assert [batch.header.source_id for batch in next(groups)] == ["good"]
+    groups = group_batches(prepared(broken()))
+    assert [each.key for each in next(groups)] == [key_of(many("good", 1))]
     with pytest.raises(BadTrace, match="line 2"):
         next(groups)
 
