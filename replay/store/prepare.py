@@ -81,13 +81,12 @@ class Preparer:
         trace = self._open.get(key)
         if trace is None:
             trace = self._open[key] = _Trace(Content(masks))
+        made: Prepared | None = None
         try:
             made = _prepared(key, trace, masks, batch)
-        except BaseException:
-            self.forget(key)
-            raise
-        if batch.last:
-            self.forget(key)
+        finally:
+            if made is None or batch.last:
+                self.forget(key)
         return made
 
     def forget(self, key: str) -> None:

@@ -80,27 +80,6 @@ SPANS_TOGETHER = 256
 more would keep other writers waiting."""
 
 
-def group_batches(prepared: Iterable[Prepared | Refused]) -> Iterator[list[Prepared | Refused]]:
-    """What was prepared in groups for `Writer.keep`. Where the source breaks, what came before
-    comes first.
-
-    A group is put together while nothing is locked.
-    """
-    group: list[Prepared | Refused] = []
-    spans = 0
-    try:
-        for each in prepared:
-            group.append(each)
-            spans += each.spans if isinstance(each, Prepared) else 0
-            if spans >= SPANS_TOGETHER:
-                yield group
-                group, spans = [], 0
-    except BadTrace:
-        yield group
-        raise
-    yield group
-
-
 class Writer:
     """Writes traces into one store. `replace` takes the new side of a conflict.
 

@@ -23,11 +23,8 @@ from msgspec import Struct
 from sqlite_utils.db import Table
 
 from arc_tui import importing
-from replay import formats
-from replay.formats.source import Source, Tally
 from replay.redact.redactor import Redactor
 from replay.store.handle import Store
-from replay.store.write import Writer, group_batches
 from taxonomy.judgements.schema import open_ledger
 from tests.bench import exports
 from tests.bench.exports import Corpus
@@ -127,9 +124,7 @@ def take_in(source: Path, database: Path) -> None:
 
 def bring(store: Store, source: Path) -> None:
     """The traces of a file into a store."""
-    writer = Writer(store)
-    for group in group_batches(writer.prepare(formats.load(Source(source), Tally()))):
-        writer.keep(group)
+    importing.run_to_end(importing.take_in(store, [source]))
 
 
 def diagnose(source: Path, database: Path) -> None:
