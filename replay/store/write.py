@@ -18,7 +18,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
 
@@ -96,6 +96,8 @@ class Writer:
         self._masks = Masks(store.redactor)
         self._preparer = Preparer(self._masks)
         self._next = NextIds()
+        self._left: set[str] | None = None
+        """Keys of traces that a writer before this one left unfinished."""
         for setting in _MANY_ROWS:
             store.db.execute(setting)
 
@@ -158,11 +160,12 @@ class Writer:
         open_ = self._open.pop(key)
         self._preparer.forget(key)
         with self._writing() as db:
-            made = plan(_nodes(db, open_.row))
+            nodes, rows = _nodes(db, open_.row)
+            made = plan(nodes)
             problems = tuple(
                 f"span {name}: its parent is not in the trace" for name in made.orphans
             )
-            _number(db, open_.row, made)
+            _number(db, open_.row, made, nodes, rows)
             self._describe(db, open_, problems)
             _sum(db, open_.row)
             verdict = _settle(db, key, open_.row, replace=self._replace)
@@ -220,7 +223,12 @@ class Writer:
         return tuple(self._open)
 
     def _begin(self, db: sqlite3.Connection, made: Prepared) -> _Open:
-        db.execute("DELETE FROM trace WHERE key = ? AND NOT complete", (made.key,))
+        if self._left is None:  # looked for once: no index has them
+            left = db.execute("SELECT key FROM trace WHERE NOT complete").fetchall()
+            self._left = {key for (key,) in left} - self._open.keys()
+        if made.key in self._left:
+            db.execute("DELETE FROM trace WHERE key = ? AND NOT complete", (made.key,))
+            self._left.discard(made.key)
         row = {
             **made.begin,
             "complete": 0,
@@ -246,37 +254,56 @@ def _update(db: sqlite3.Connection, row: int, values: dict[str, Any]) -> None:
     db.execute(f"UPDATE trace SET {names} WHERE id = ?", [*values.values(), row])
 
 
-def _nodes(db: sqlite3.Connection, row: int) -> list[Node]:
-    found = db.execute(
-        "SELECT s.span_id, s.parent, s.kind, s.seq, s.start_ns, t.asked_by"
-        " FROM span s LEFT JOIN tool_call t ON t.span = s.id WHERE s.trace = ?",
-        (row,),
-    )
-    return [Node(*each) for each in found]
+class _Row(NamedTuple):
+    """What of a span is summed for its step: its row, and whether and when it ended."""
+
+    id: int
+    status: str
+    end_ns: int | None
 
 
-def _number(db: sqlite3.Connection, row: int, made: Plan) -> None:
+def _nodes(db: sqlite3.Connection, trace: int) -> tuple[list[Node], dict[str, _Row]]:
+    """The spans of a trace, as its steps are planned by, and their rows by their ids."""
+    nodes: list[Node] = []
+    rows: dict[str, _Row] = {}
+    for *node, row, status, end_ns in db.execute(
+        "SELECT s.span_id, s.parent, s.kind, s.seq, s.start_ns, t.asked_by, s.id, s.status,"
+        " s.end_ns FROM span s LEFT JOIN tool_call t ON t.span = s.id WHERE s.trace = ?",
+        (trace,),
+    ):
+        nodes.append(Node(*node))
+        rows[node[0]] = _Row(row, status, end_ns)
+    return nodes, rows
+
+
+def _number(
+    db: sqlite3.Connection, trace: int, made: Plan, nodes: list[Node], rows: dict[str, _Row]
+) -> None:
     """Keep the plan: the step of every span, and a row per step with what its calls add up to."""
     db.executemany(
-        "UPDATE span SET step = ? WHERE trace = ? AND span_id = ?",
-        ((step, row, name) for name, step in made.of.items()),
+        "UPDATE span SET step = ? WHERE id = ?",
+        ((step, rows[name].id) for name, step in made.of.items() if step is not None),
     )
+    calls, errors = [0] * len(made.asks), [0] * len(made.asks)
+    ends: list[int | None] = [None] * len(made.asks)
+    for node in nodes:
+        step = made.of.get(node.id)
+        if step is None or node.kind not in ("tool", "model"):
+            continue
+        _, status, end_ns = rows[node.id]
+        calls[step] += node.kind == "tool"
+        errors[step] += status == "error"
+        latest = ends[step]
+        if end_ns is not None:
+            ends[step] = end_ns if latest is None else max(latest, end_ns)
+    asks = (rows[ask].id for ask in made.asks)
     db.executemany(
-        "INSERT INTO step (trace, step, thread, ask, calls, errors)"
-        " SELECT ?, ?, ?, id, 0, 0 FROM span WHERE trace = ? AND span_id = ?",
+        "INSERT INTO step (trace, step, thread, ask, calls, errors, end_ns)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
         (
-            (row, index, thread, row, ask)
-            for index, (ask, thread) in enumerate(zip(made.asks, made.threads, strict=True))
+            (trace, index, *each)
+            for index, each in enumerate(zip(made.threads, asks, calls, errors, ends, strict=True))
         ),
-    )
-    sums = db.execute(
-        "SELECT count(*) FILTER (WHERE kind = 'tool'), count(*) FILTER (WHERE status = 'error'),"
-        " max(end_ns), trace, step FROM span"
-        " WHERE trace = ? AND step IS NOT NULL AND kind IN ('tool', 'model') GROUP BY step",
-        (row,),
-    ).fetchall()
-    db.executemany(
-        "UPDATE step SET (calls, errors, end_ns) = (?, ?, ?) WHERE trace = ? AND step = ?", sums
     )
 
 
