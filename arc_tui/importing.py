@@ -4,30 +4,41 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
 from msgspec import Struct, structs
 
+from arc_tui.import_tasks import (
+    DiagnoseRun,
+    FileRead,
+    ReadFile,
+    TaskRunner,
+    boundary,
+    diagnosis_of,
+    lost,
+)
 from arc_tui.places import fixtures
 from arc_tui.ui.format import count
-from replay import formats
-from replay.errors import ArcError, BadTrace, StoreUnusable
+from arc_tui.workers import Lost
+from replay import files, formats
+from replay.errors import ArcError, BadTrace
 from replay.formats.source import Problem, Source, Tally
-from replay.store import read
 from replay.store.backup import copy, dated, tell_copied
 from replay.store.connection import connect
-from replay.store.handle import Store, now_ns
-from replay.store.rows import source_ids, trace_rows
-from replay.store.trouble import StoreTooOld, is_of_file
-from replay.store.write import Finished, Writer, group_batches
+from replay.store.content import Masks
+from replay.store.handle import Store
+from replay.store.prepare import Prepared, Preparer, Refused
+from replay.store.rows import source_ids, span_counts, trace_rows
+from replay.store.trouble import StoreTooOld
+from replay.store.write import SPANS_TOGETHER, Finished, Writer
 from replay.trace import Batch
-from taxonomy.calibration.approval import counts_until, trusted_scores
-from taxonomy.diagnosis import diagnose
 from taxonomy.judgements import diagnoses
-from taxonomy.judgements.golds import with_own_gold
 from taxonomy.judgements.schema import open_ledger
+
+RUNS_TOGETHER = 64
+"""So many diagnoses are kept in one transaction."""
 
 
 class FileReport(Struct, frozen=True, kw_only=True):
@@ -110,14 +121,20 @@ def import_paths(
     format: str | None = None,
     task_from: str | None = None,
     replace: bool = False,
+    jobs: int | None = None,
 ) -> Generator[Progress | ImportReport, None, None]:
-    """Import files and folders (`-` is standard input), then diagnose what is new.
+    """Import files and folders (`-` is standard input), then diagnose what is new, with so many
+    processes beside this one, which writes (None: as many as there are cores, none where there is
+    little to do; 1: none). What comes of it is the same.
 
     Yields progress; the last value is the report.
     """
-    report = yield from take_in(store, paths, format=format, task_from=task_from, replace=replace)
-    undiagnosed = yield from diagnose_new(store)
-    yield structs.replace(report, undiagnosed=undiagnosed)
+    with closing(TaskRunner(store, jobs)) as runner:
+        report = yield from take_in(
+            store, paths, format=format, task_from=task_from, replace=replace, runner=runner
+        )
+        undiagnosed = yield from diagnose_new(store, runner)
+        yield structs.replace(report, undiagnosed=undiagnosed)
 
 
 def take_in(
@@ -129,6 +146,7 @@ def take_in(
     replace: bool = False,
     live_until_ns: int | None = None,
     all_named: bool = True,
+    runner: TaskRunner | None = None,
 ) -> Generator[Progress, None, ImportReport]:
     """Import files and folders, undiagnosed; yields progress and returns the report.
 
@@ -138,21 +156,30 @@ def take_in(
     and cannot be read is an error in the report, and the others are imported all the same: also
     where what goes wrong with it is a bug.
     """
-    chosen = formats.named(format) if format else None
+    if format:
+        formats.named(format)  # no file need be opened to say that there is none
     named, found = sources_of(paths)
+    tasks = [
+        ReadFile(
+            source=source,
+            named=asked,
+            size=files.size(source.path),
+            format=format,
+            task_from=task_from,
+        )
+        for source, asked in [(s, all_named) for s in named] + [(s, False) for s in found]
+    ]
     reports: list[FileReport] = []
     skipped: list[str] = []
     traces = 0
     writer = Writer(store, replace=replace, live_until_ns=live_until_ns)
-    total = len(named) + len(found)
-    for done, (source, asked) in enumerate(
-        [(s, all_named) for s in named] + [(s, False) for s in found]
-    ):
-        now = Progress(done=done, total=total, path=source.display, traces=traces)
+    for done, (task, given) in enumerate((runner or TaskRunner(store, 1)).read(tasks)):
+        path = task.source.display
+        now = Progress(done=done, total=len(tasks), path=path, traces=traces)
         yield now
-        report = yield from _import_file(writer, source, asked, chosen, task_from, now)
+        report = yield from _import_file(writer, path, given, now)
         if report is None:
-            skipped.append(source.display)
+            skipped.append(path)
             continue
         if report.bug:  # what it remembers to have written may have been taken back
             writer = Writer(store, replace=replace, live_until_ns=live_until_ns)
@@ -162,102 +189,81 @@ def take_in(
 
 
 def _import_file(
-    writer: Writer,
-    source: Source,
-    asked: bool,
-    chosen: formats.Format | None,
-    task_from: str | None,
-    now: Progress,
+    writer: Writer, path: str, given: Iterator[object], now: Progress
 ) -> Generator[Progress, None, FileReport | None]:
-    """Import one file, yielding progress after each trace; closed early, it drops the unfinished
-    one. Nothing comes of a file that nobody `asked` for or claims."""
-    tally = Tally()
+    """Write what one file gives, yielding progress after each trace; closed early, it drops the
+    unfinished one. None where nobody asked for the file or claims it."""
     finished: list[Finished] = []
     bugs: list[str] = []
     error: str | None = None
-    claimed = chosen
-    with _boundary(f"{source.display}: cannot be read", bugs):
+    end: FileRead | None = None
+    with boundary(f"{path}: cannot be read", bugs):
         try:
-            if source.is_special and not asked:
-                return None
-            claimed = chosen or formats.sniff(source)
-            if claimed is None and not asked:
-                return None
-            batches = formats.load(source, tally, format=claimed, task_from=task_from)
-            for group in group_batches(batches):
-                for each in writer.take(group):
+            for group in _groups(path, given):
+                if isinstance(group, FileRead):
+                    end = group
+                    continue
+                for each in writer.keep(group):
                     if isinstance(each, BadTrace):  # this trace; others of the file may be fine
                         error = str(each)
                         continue
                     finished.append(each)
                     yield structs.replace(now, traces=now.traces + len(finished))
-        except StoreUnusable:
-            raise
-        except ArcError as refused:
-            error = str(refused)
         finally:
             _drop_unfinished(writer)
+    if end is None and not bugs:
+        return None
+    end = end or FileRead()
     return FileReport(
-        path=source.display,
-        format=claimed.NAME if claimed else None,
+        path=path,
+        format=end.format,
         traces=tuple(finished),
-        counts=dict(tally.counts),
-        unknown=dict(tally.unknown),
-        problems=tuple(tally.problems),
-        error=next(iter(bugs), error),
-        bug=bool(bugs),
+        counts=end.counts,
+        unknown=end.unknown,
+        problems=end.problems,
+        error=next(iter(bugs), end.error or error),
+        bug=bool(bugs) or end.bug,
     )
 
 
 def take_batches(
-    store: Store, batches: Iterator[Batch], tally: Tally, now: Progress, *, format: str
+    store: Store, batches: Iterable[Batch], tally: Tally, now: Progress, *, format: str
 ) -> Generator[Progress, None, FileReport]:
     """Import traces that were read elsewhere than from a file, undiagnosed; yields progress after
-    each and returns what came of `now.path`. Closed early, it drops the unfinished trace."""
-    writer, display = Writer(store), now.path
-    finished: list[Finished] = []
-    bugs: list[str] = []
-    error: str | None = None
-    with _boundary(f"{display}: cannot be read", bugs):
-        try:
-            for group in group_batches(batches):
-                for each in writer.take(group):
-                    if isinstance(each, BadTrace):  # this trace; others may be fine
-                        error = str(each)
-                        continue
-                    finished.append(each)
-                    yield structs.replace(now, traces=now.traces + len(finished))
-        except StoreUnusable:
-            raise
-        except BadTrace as refused:
-            error = str(refused)
-        finally:
-            _drop_unfinished(writer)
-    report = FileReport(
-        path=display,
-        format=format,
-        traces=tuple(finished),
-        counts=dict(tally.counts),
-        unknown=dict(tally.unknown),
-        problems=tuple(tally.problems),
-        error=next(iter(bugs), error),
-        bug=bool(bugs),
-    )
+    each and returns what came of `now.path`."""
+
+    def given() -> Iterator[object]:
+        yield from Preparer(Masks(store.redactor)).prepare(batches)
+        yield FileRead(
+            format=format,
+            counts=dict(tally.counts),
+            unknown=dict(tally.unknown),
+            problems=tuple(tally.problems),
+        )
+
+    report = yield from _import_file(Writer(store), now.path, given(), now)
+    assert report is not None
     return _mask(store, report)
 
 
-@contextmanager
-def _boundary(doing: str, said: list[str]) -> Iterator[None]:
-    """The one place where whatever goes wrong is caught: a bug that one file or one run brings to
-    light ends nothing else. Its traceback is kept, and a sentence about it `said`."""
-    try:
-        yield
-    except Exception as error:
-        if isinstance(error, ArcError) or is_of_file(error):
-            raise
-        from arc_tui import ending  # only a bug needs it
-
-        said.append(ending.keep(error, doing))
+def _groups(path: str, given: Iterator[object]) -> Iterator[list[Prepared | Refused] | FileRead]:
+    """What a file gives in groups that are worth a transaction, put together while nothing is
+    locked. Where its reading ended with a bug, the last group is left out."""
+    group: list[Prepared | Refused] = []
+    spans = 0
+    for each in given:
+        if isinstance(each, (FileRead, Lost)):
+            end = each if isinstance(each, FileRead) else FileRead(error=lost(path, each))
+            if group and not end.bug:
+                yield group
+            yield end
+            return
+        assert isinstance(each, (Prepared, Refused))
+        group.append(each)
+        spans += each.spans if isinstance(each, Prepared) else 0
+        if spans >= SPANS_TOGETHER:
+            yield group
+            group, spans = [], 0
 
 
 T = TypeVar("T")
@@ -314,38 +320,45 @@ def _files(folder: Path) -> Iterator[Path]:
                 yield path
 
 
-def diagnose_new(store: Store) -> Generator[Progress, None, tuple[str, ...]]:
+def diagnose_new(
+    store: Store, runner: TaskRunner | None = None
+) -> Generator[Progress, None, tuple[str, ...]]:
     """As `diagnose_each`, of every trace the rules have not seen as it is, or whose scores ran
     out; of none where nothing can be kept."""
-    return diagnose_each(store, () if store.read_only else diagnoses.undiagnosed(store))
+    return diagnose_each(store, () if store.read_only else diagnoses.undiagnosed(store), runner)
 
 
 def diagnose_each(
-    store: Store, waiting: Sequence[str]
+    store: Store, waiting: Sequence[str], runner: TaskRunner | None = None
 ) -> Generator[Progress, None, tuple[str, ...]]:
     """Let the rules look at these traces.
 
     Yields progress; returns a sentence for each trace that they failed on, which stays undiagnosed.
     """
     bugs: list[str] = []
-    for done, key in enumerate(waiting):
-        yield Progress(done=done, total=len(waiting), path="diagnosis", traces=done)
-        with _boundary(f"run {key[:8]}: cannot be diagnosed", bugs):
-            diagnose_one(store, key)
+    made: list[diagnoses.Kept] = []
+    spans = span_counts(store, waiting)
+    tasks = [DiagnoseRun(key=key, size=spans.get(key, 0)) for key in waiting]
+    with closing(TaskRunner(store)) as own:
+        for done, (task, given) in enumerate((runner or own).diagnose(tasks)):
+            yield Progress(done=done, total=len(tasks), path="diagnosis", traces=done)
+            for each in given:
+                if isinstance(each, diagnoses.Kept):
+                    made.append(each)
+                else:
+                    assert isinstance(each, (str, Lost))
+                    what = f"run {task.key[:8]} was not diagnosed"
+                    bugs.append(each if isinstance(each, str) else lost(what, each))
+            if len(made) >= RUNS_TOGETHER:
+                diagnoses.keep_all(store, made)
+                made.clear()
+        diagnoses.keep_all(store, made)
     return tuple(bugs)
 
 
 def diagnose_one(store: Store, key: str) -> None:
     """Diagnose one trace and keep what is said."""
-    trace, now = with_own_gold(store, read.load(store, key)), now_ns()
-    given = tuple(
-        score
-        for score in trusted_scores(store, key, now)
-        if score.source not in ("import", "rule")  # what the trace itself gives again
-    )
-    said = diagnose(trace, read.scores(store, key), given)
-    spans = {step.index: step.ask.id for step in trace.steps}
-    diagnoses.keep(store, said, spans, until_ns=counts_until(store, given, now))
+    diagnoses.keep_all(store, [diagnosis_of(store, key, store.redactor)])
 
 
 def make_demo(path: Path, *, reset: bool = False) -> None:

@@ -141,7 +141,7 @@ def test_no_broad_except_but_the_last_resort_and_the_boundary_of_a_file() -> Non
     assert broad == [
         ("arc_tui/commands.py", "Exception"),
         ("arc_tui/features/replay/expect_command.py", "Exception"),
-        ("arc_tui/importing.py", "Exception"),
+        ("arc_tui/import_tasks.py", "Exception"),
         ("arc_tui/mcp/server.py", "Exception"),
         ("replay/store/handle.py", "BaseException"),
         ("taxonomy/suggestions/library_thread.py", "Exception"),

@@ -145,6 +145,14 @@ class Source:
         return self._spool is None and files.is_special(self.path)
 
     @property
+    def alone(self) -> Source | None:
+        """The same source for another process; None where it can be read in this one alone: it is
+        no file, or others are read with it."""
+        if self.parts is not None or self._spool is not None or files.is_special(self.path):
+            return None
+        return Source(self.path, display=self.display)
+
+    @property
     def name(self) -> str:
         """The file's name without a compression suffix."""
         return re.sub(r"\.(gz|zst)$", "", self.path.name)

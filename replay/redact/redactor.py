@@ -54,12 +54,15 @@ class Redactor:
     """The rules under one database's key, and those of a person after the built-in ones."""
 
     def __init__(self, key: bytes, policy: Policy = NONE) -> None:
-        self._key = key
+        self._key, self._policy = key, policy
         self._glance = Glance(RULES + policy.rules)
         self._names = Names(frozenset(map(plain, policy.keys)) - {""})
         self._closer = Glance(RULES + policy.rules + self._names.rules())
         self._allowed = frozenset(policy.allow)
         self._name = lru_cache(8192)(self.text)
+
+    def __reduce__(self) -> tuple[type[Redactor], tuple[bytes, Policy]]:
+        return Redactor, (self._key, self._policy)
 
     def placeholder(self, rule: str, value: str) -> str:
         """`[[SECRET:<rule>:<8 hex>]]`, the hex from an HMAC of the value under the key."""

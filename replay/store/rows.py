@@ -219,6 +219,15 @@ def _shown(row: TraceRow) -> str:
     return f"{row.trace[:8]} ({row.task or row.title or row.source_id})"
 
 
+def span_counts(store: Store, keys: Sequence[str]) -> dict[str, int]:
+    """How many spans each of these traces has."""
+    found = store.db.execute(
+        "SELECT t.key, t.spans FROM json_each(?) k JOIN trace t ON t.key = k.value AND t.complete",
+        (msgspec.json.encode(keys).decode(),),
+    )
+    return dict(found.fetchall())
+
+
 # --- steps and spans
 
 

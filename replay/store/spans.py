@@ -16,7 +16,7 @@ from replay.messages import text
 from replay.redact.placeholders import masked_count
 from replay.steps import kind_of
 from replay.store.connection import Row
-from replay.store.content import Content, Pending, Stored
+from replay.store.content import Content, Masks, Stored
 from replay.trace import (
     AgentSpan,
     AnySpan,
@@ -36,26 +36,26 @@ REFERENCES = ("system", "toolset", "context", "response", "observation")
 """Columns that hold row ids of content; in a digest they stand as the content's digest."""
 
 
-def put(rows: Pending, content: Content, trace: int, seq: int, span: AnySpan) -> None:
-    """Add one span, whose id must be new in the trace."""
-    call, refs = _call(rows, content, span)
-    row = _span(content, span)
+def put(content: Content, seq: int, span: AnySpan) -> str:
+    """Add one span, whose id must be new in the trace, to the rows; returns its digest."""
+    call, refs = _call(content, span)
+    row = _span(content.masks, span)
     named = {name: stored.digest if stored else None for name, stored in refs.items()}
     digest = span_digest(row, {**call, **named})
     own = {
-        "trace": trace,
         "seq": seq,
         **row,
-        "brief": _brief(content, span, call),
+        "brief": _brief(content.masks, span, call),
         "digest": digest,
     }
-    span_row = rows.identified("span", own)
+    number = content.rows.add("span", own)
     ids = {name: stored.id if stored else None for name, stored in refs.items()}
     if isinstance(span, ModelCall):
         masked = sum(stored.masked for stored in refs.values() if stored)
-        rows.add("model_call", {"span": span_row, **call, **ids, "masked": masked})
+        content.rows.add("model_call", {"span": number, **ids, **call, "masked": masked})
     elif isinstance(span, ToolCall):
-        rows.add("tool_call", {"span": span_row, **call, **ids})
+        content.rows.add("tool_call", {"span": number, **ids, **call})
+    return digest
 
 
 def span_digest(span: Row, call: Row) -> str:
@@ -91,11 +91,11 @@ def brief(span: AnySpan) -> str:
             return ""
 
 
-def _brief(content: Content, span: AnySpan, call: Row) -> str:
+def _brief(masks: Masks, span: AnySpan, call: Row) -> str:
     """The brief without secrets, also those that only the name of their argument tells."""
     if isinstance(span, ToolCall) and masked_count(call["arguments"] or ""):
         span = structs.replace(span, arguments=msgspec.json.decode(call["arguments"]))
-    return shown(content.text(brief(span)) or "")
+    return shown(masks.text(brief(span)) or "")
 
 
 def shown(said: str) -> str:
@@ -119,23 +119,23 @@ def _cut(said: str, width: int) -> str:
     return line if len(line) <= width else line[: width - 1] + "…"
 
 
-def _span(content: Content, span: AnySpan) -> Row:
+def _span(masks: Masks, span: AnySpan) -> Row:
     found = _status(span)
     return {
         "span_id": span.id,
         "parent": span.parent,
         "kind": kind_of(span),
-        "name": content.text(span.name),
+        "name": masks.text(span.name),
         "start_ns": span.start_ns,
         "end_ns": span.end_ns,
         "time_quality": span.time_quality,
         **found,
-        "said_error": content.text(found["said_error"]),
-        "error": content.text(span.error),
+        "said_error": masks.text(found["said_error"]),
+        "error": masks.text(span.error),
         "place_span": span.place.span,
         "place_message": span.place.message,
         "place_line": span.place.line,
-        "detail": content.json(_detail(span)),
+        "detail": masks.json(_detail(span)),
     }
 
 
@@ -165,27 +165,27 @@ def _detail(span: AnySpan) -> dict[str, Json]:
     return {**known, "extra": span.extra} if span.extra else known
 
 
-def _call(rows: Pending, content: Content, span: AnySpan) -> tuple[Row, dict[str, Stored | None]]:
+def _call(content: Content, span: AnySpan) -> tuple[Row, dict[str, Stored | None]]:
     if isinstance(span, ModelCall):
-        return _model_call(content, span), {
-            "system": content.message(rows, span.request.system),
-            "toolset": content.toolset(rows, span.request.tools),
-            "context": content.context(rows, span.request.context),
-            "response": content.message(rows, span.response.message),
+        return _model_call(content.masks, span), {
+            "system": content.message(span.request.system),
+            "toolset": content.toolset(span.request.tools),
+            "context": content.context(span.request.context),
+            "response": content.message(span.response.message),
         }
     if isinstance(span, ToolCall):
         seen = span.observation
-        observed = content.message(rows, seen.message) if seen is not None else None
-        return _tool_call(content, span), {"observation": observed}
+        observed = content.message(seen.message) if seen is not None else None
+        return _tool_call(content.masks, span), {"observation": observed}
     return {}, {}
 
 
-def _model_call(content: Content, span: ModelCall) -> Row:
+def _model_call(masks: Masks, span: ModelCall) -> Row:
     request, response, usage = span.request, span.response, span.usage or Usage()
     cost = span.cost or prices.price(span.usage, response.model, request.model, at_ns=span.start_ns)
     return {
         "model": request.model,
-        "params": content.json(request.params),
+        "params": masks.json(request.params),
         "response_id": response.id,
         "response_model": response.model,
         "stop": response.stop,
@@ -200,19 +200,19 @@ def _model_call(content: Content, span: ModelCall) -> Row:
         "cost_source": cost.source if cost else None,
         "prices": cost.prices if cost else None,
         "fidelity": span.fidelity.level.value,
-        "fidelity_reasons": content.json(list(span.fidelity.reasons)),
+        "fidelity_reasons": masks.json(list(span.fidelity.reasons)),
         "agent": span.agent,
     }
 
 
-def _tool_call(content: Content, span: ToolCall) -> Row:
+def _tool_call(masks: Masks, span: ToolCall) -> Row:
     # Arguments that are empty are known to be empty: they are stored, unlike other empty values.
-    known = "{}" if span.arguments == {} else content.json(span.arguments)
+    known = "{}" if span.arguments == {} else masks.json(span.arguments)
     return {
         "call_id": span.call_id,
         "asked_by": span.asked_by,
         "arguments": known,
-        "arguments_raw": content.text(span.arguments_raw),
+        "arguments_raw": masks.text(span.arguments_raw),
         "observation_block": span.observation.block if span.observation else None,
         "effect": span.effect,
     }

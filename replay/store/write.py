@@ -8,28 +8,30 @@ the same run takes its place (tags hang on ids that stay), anything else is refu
 still going on is finished again and again, each time as much of it as is known: until its last time
 it is live, and gives way to whatever comes next.
 
-Secrets in ids and names of a recording are masked before anything refers to them, so that
-references still hold; the key of a trace is made before. Texts and values are masked where they are
-stored, in `content`.
+What is written was masked and digested by `prepare`, in this process or in another. Whoever writes
+holds the write lock, so the next id of a table is known: rows are given their ids at once, and
+thousands of them can refer to each other before the first is in the file.
 """
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal
+from contextlib import contextmanager
+from typing import Any, Literal, NamedTuple
 
-import msgspec
-from msgspec import Struct, field, structs
+from msgspec import Struct
 
-from replay.digests import digest, run_id, trace_id
+from replay.digests import digest
 from replay.errors import BadTrace
 from replay.steps import Node, Plan, plan
-from replay.store import spans, text_index
-from replay.store.content import Content
+from replay.store import text_index
+from replay.store.connection import Row
+from replay.store.content import Masks
 from replay.store.handle import Store, now_ns
-from replay.trace import FLEET, AnySpan, Batch, Header, Level, ModelCall, SourceScore, ToolCall
+from replay.store.insert import NextIds, TraceIds, insert
+from replay.store.prepare import Prepared, Preparer, Refused
+from replay.trace import Batch, Level
 
 Verdict = Literal["new", "duplicate", "grown", "lesser", "replaced"]
 
@@ -52,11 +54,15 @@ class Finished(Struct, frozen=True, kw_only=True):
 
 
 class _Open(Struct):
-    """A trace being written: its row, its latest header, the ids of its spans so far."""
+    """A trace being written, and what its latest batch says of it."""
 
-    row: int
-    header: Header
-    ids: set[str] = field(default_factory=set)
+    ids: TraceIds
+    about: Row
+    path: str | None
+
+    @property
+    def row(self) -> int:
+        return self.ids.trace
 
 
 _MANY_ROWS = (
@@ -74,31 +80,6 @@ SPANS_TOGETHER = 256
 more would keep other writers waiting."""
 
 
-def group_batches(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
-    """Batches in groups for `Writer.take`. Where the source breaks, what came before comes first.
-
-    A group is put together while nothing is locked.
-    """
-    group: list[Batch] = []
-    spans = 0
-    try:
-        for batch in batches:
-            group.append(batch)
-            spans += len(batch.spans)
-            if spans >= SPANS_TOGETHER:
-                yield group
-                group, spans = [], 0
-    except BadTrace:
-        yield group
-        raise
-    yield group
-
-
-def _key(batch: Batch) -> str:
-    header = batch.header
-    return trace_id(header.format, header.source_id, header.item)
-
-
 class Writer:
     """Writes traces into one store. `replace` takes the new side of a conflict.
 
@@ -112,8 +93,11 @@ class Writer:
         self._replace = replace
         self._live_until_ns = live_until_ns
         self._open: dict[str, _Open] = {}
-        self._refused: set[str] = set()
-        self._content = Content(store.redactor)
+        self._masks = Masks(store.redactor)
+        self._preparer = Preparer(self._masks)
+        self._next = NextIds()
+        self._left: set[str] | None = None
+        """Keys of traces that a writer before this one left unfinished."""
         for setting in _MANY_ROWS:
             store.db.execute(setting)
 
@@ -122,21 +106,27 @@ class Writer:
 
         Returns what became of each trace. One that is refused is dropped and harms no other.
         """
+        return self.keep(self.prepare(batches))
+
+    def prepare(self, batches: Iterable[Batch]) -> Iterator[Prepared | Refused]:
+        """Batches as `keep` takes them. Nothing is locked or written."""
+        return self._preparer.prepare(batches)
+
+    def keep(self, prepared: Iterable[Prepared | Refused]) -> list[Finished | BadTrace]:
+        """As `take`, of batches that were prepared before."""
         done: list[Finished | BadTrace] = []
-        with self._store.writing():
-            for batch in batches:
-                key = _key(batch)
-                try:
-                    if key not in self._refused:
-                        self.write(batch)
-                        if batch.last:
-                            done.append(self.finish(key))
-                except BadTrace as refused:
-                    done.append(refused)
-                    self.drop(key)
-                    self._refused.add(key)
-                if batch.last:  # the same trace may stand in another file
-                    self._refused.discard(key)
+        with self._writing():
+            for each in prepared:
+                if isinstance(each, Refused):
+                    done.append(each.error)
+                    self.drop(each.key)
+                    continue
+                self._put(each)
+                if each.last:
+                    try:
+                        done.append(self.finish(each.key))
+                    except BadTrace as refused:
+                        done.append(refused)
         return done
 
     def write(self, batch: Batch) -> str:
@@ -144,21 +134,23 @@ class Writer:
 
         Raises BadTrace where a span id stands twice.
         """
-        key, header = _key(batch), of_header(self._content, batch.header)
-        with self._store.writing() as db, self._content.pending(db) as rows:
-            open_ = self._open.get(key) or self._begin(db, key, header)
-            open_.header = header
-            for each in batch.spans:
-                span = of_span(self._content, each)
-                if span.id in open_.ids:
-                    raise BadTrace(header.path or "-", f"span {span.id}", "occurs twice")
-                spans.put(rows, self._content, open_.row, len(open_.ids), span)
-                open_.ids.add(span.id)
-            for score in batch.scores:
-                row = msgspec.structs.asdict(of_score(self._content, score))
-                row["span_id"], row["source"] = row.pop("span"), row.pop("by")
-                rows.add("source_score", {"trace": open_.row, **row})
-        return key
+        made = self._preparer.batch(batch)
+        self._put(made)
+        return made.key
+
+    def _put(self, made: Prepared) -> None:
+        with self._writing() as db:
+            open_ = self._open.get(made.key) or self._begin(db, made)
+            open_.about, open_.path = made.about, made.path
+            insert(db, made.tables, open_.ids, self._next)
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction. The next ids of tables are known up to its end: nobody else can write."""
+        if not self._store.db.in_transaction:
+            self._next.forget()
+        with self._store.writing() as db:
+            yield db
 
     def finish(self, key: str) -> Finished:
         """Number, sum and show the trace.
@@ -166,21 +158,24 @@ class Writer:
         Raises BadTrace where it says otherwise than a recording of the same id that is stored.
         """
         open_ = self._open.pop(key)
-        self._content.forget()
-        with self._store.writing() as db:
-            made = plan(_nodes(db, open_.row))
+        self._preparer.forget(key)
+        with self._writing() as db:
+            nodes, rows = _nodes(db, open_.row)
+            made = plan(nodes)
             problems = tuple(
                 f"span {name}: its parent is not in the trace" for name in made.orphans
             )
-            _number(db, open_.row, made)
+            _number(db, open_.row, made, nodes, rows)
             self._describe(db, open_, problems)
             _sum(db, open_.row)
             verdict = _settle(db, key, open_.row, replace=self._replace)
             fuller, outdone = _others(db, key, verdict)
+            if verdict != "new":  # rows were taken away, and their ids are free again
+                self._next.forget()
         if verdict is None:
             self.drop_row(open_.row)
             raise BadTrace(
-                open_.header.path or "-",
+                open_.path or "-",
                 f"trace {key}",
                 "differs from the stored recording of the same run",
                 "Try: --replace, to store the new one",
@@ -188,7 +183,7 @@ class Writer:
         return Finished(
             id=key,
             verdict=verdict,
-            spans=len(open_.ids),
+            spans=open_.ids.spans,
             steps=len(made.asks),
             problems=problems,
             fuller=fuller,
@@ -213,62 +208,45 @@ class Writer:
     def drop(self, key: str) -> None:
         """Forget a trace whose source turned out bad before its end."""
         open_ = self._open.pop(key, None)
-        self._content.forget()
+        self._preparer.forget(key)
         if open_ is not None:
             self.drop_row(open_.row)
 
     def drop_row(self, row: int) -> None:
-        with self._store.writing() as db:
+        with self._writing() as db:
             db.execute("DELETE FROM trace WHERE id = ?", (row,))
+            self._next.forget()
 
     @property
     def unfinished(self) -> tuple[str, ...]:
         """Ids of traces that were begun and neither finished nor dropped."""
         return tuple(self._open)
 
-    def _begin(self, db: sqlite3.Connection, key: str, header: Header) -> _Open:
-        db.execute("DELETE FROM trace WHERE key = ? AND NOT complete", (key,))
+    def _begin(self, db: sqlite3.Connection, made: Prepared) -> _Open:
+        if self._left is None:  # looked for once: no index has them
+            left = db.execute("SELECT key FROM trace WHERE NOT complete").fetchall()
+            self._left = {key for (key,) in left} - self._open.keys()
+        if made.key in self._left:
+            db.execute("DELETE FROM trace WHERE key = ? AND NOT complete", (made.key,))
+            self._left.discard(made.key)
         row = {
-            "key": key,
-            "run": run_id(header.run or header.source_id, header.item),
+            **made.begin,
             "complete": 0,
-            "format": header.format,
-            "source_id": header.source_id,
             "outcome": "unknown",
             "labels": "{}",
             "imported_ns": now_ns(),
         }
         names, marks = ", ".join(row), ", ".join("?" * len(row))
-        made = db.execute(f"INSERT INTO trace ({names}) VALUES ({marks})", list(row.values()))
-        self._open[key] = _Open(row=made.lastrowid or 0, header=header)
-        return self._open[key]
+        new = db.execute(f"INSERT INTO trace ({names}) VALUES ({marks})", list(row.values()))
+        ids = TraceIds(trace=new.lastrowid or 0)
+        open_ = _Open(ids=ids, about=made.about, path=made.path)
+        self._open[made.key] = open_
+        return open_
 
     def _describe(self, db: sqlite3.Connection, open_: _Open, problems: tuple[str, ...]) -> None:
-        header, content = open_.header, self._content
-        value = header.outcome.value
-        _update(
-            db,
-            open_.row,
-            {
-                "item": header.item,
-                "path": _absolute(header.path),
-                "title": content.text(header.title),
-                "task": header.task,
-                "trial": header.trial,
-                "variant": header.variant,
-                "agent": header.agent,
-                "outcome": header.outcome.status,
-                "outcome_value": None if value is None else str(value),
-                "outcome_by": header.outcome.by,
-                "labels": content.json(header.labels) or "{}",
-                "reference": content.json(header.reference),
-                "reported_cost_usd": header.reported_cost_usd,
-                "problems": content.json(list(problems)) or "[]",
-                "start_ns": header.start_ns,
-                "end_ns": header.end_ns,
-                "live_until_ns": self._live_until_ns,
-            },
-        )
+        found = self._masks.json(list(problems)) or "[]"
+        values = {**open_.about, "problems": found, "live_until_ns": self._live_until_ns}
+        _update(db, open_.row, values)
 
 
 def _update(db: sqlite3.Connection, row: int, values: dict[str, Any]) -> None:
@@ -276,37 +254,56 @@ def _update(db: sqlite3.Connection, row: int, values: dict[str, Any]) -> None:
     db.execute(f"UPDATE trace SET {names} WHERE id = ?", [*values.values(), row])
 
 
-def _nodes(db: sqlite3.Connection, row: int) -> list[Node]:
-    found = db.execute(
-        "SELECT s.span_id, s.parent, s.kind, s.seq, s.start_ns, t.asked_by"
-        " FROM span s LEFT JOIN tool_call t ON t.span = s.id WHERE s.trace = ?",
-        (row,),
-    )
-    return [Node(*each) for each in found]
+class _Row(NamedTuple):
+    """What of a span is summed for its step: its row, and whether and when it ended."""
+
+    id: int
+    status: str
+    end_ns: int | None
 
 
-def _number(db: sqlite3.Connection, row: int, made: Plan) -> None:
+def _nodes(db: sqlite3.Connection, trace: int) -> tuple[list[Node], dict[str, _Row]]:
+    """The spans of a trace, as its steps are planned by, and their rows by their ids."""
+    nodes: list[Node] = []
+    rows: dict[str, _Row] = {}
+    for *node, row, status, end_ns in db.execute(
+        "SELECT s.span_id, s.parent, s.kind, s.seq, s.start_ns, t.asked_by, s.id, s.status,"
+        " s.end_ns FROM span s LEFT JOIN tool_call t ON t.span = s.id WHERE s.trace = ?",
+        (trace,),
+    ):
+        nodes.append(Node(*node))
+        rows[node[0]] = _Row(row, status, end_ns)
+    return nodes, rows
+
+
+def _number(
+    db: sqlite3.Connection, trace: int, made: Plan, nodes: list[Node], rows: dict[str, _Row]
+) -> None:
     """Keep the plan: the step of every span, and a row per step with what its calls add up to."""
     db.executemany(
-        "UPDATE span SET step = ? WHERE trace = ? AND span_id = ?",
-        ((step, row, name) for name, step in made.of.items()),
+        "UPDATE span SET step = ? WHERE id = ?",
+        ((step, rows[name].id) for name, step in made.of.items() if step is not None),
     )
+    calls, errors = [0] * len(made.asks), [0] * len(made.asks)
+    ends: list[int | None] = [None] * len(made.asks)
+    for node in nodes:
+        step = made.of.get(node.id)
+        if step is None or node.kind not in ("tool", "model"):
+            continue
+        _, status, end_ns = rows[node.id]
+        calls[step] += node.kind == "tool"
+        errors[step] += status == "error"
+        latest = ends[step]
+        if end_ns is not None:
+            ends[step] = end_ns if latest is None else max(latest, end_ns)
+    asks = (rows[ask].id for ask in made.asks)
     db.executemany(
-        "INSERT INTO step (trace, step, thread, ask, calls, errors)"
-        " SELECT ?, ?, ?, id, 0, 0 FROM span WHERE trace = ? AND span_id = ?",
+        "INSERT INTO step (trace, step, thread, ask, calls, errors, end_ns)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
         (
-            (row, index, thread, row, ask)
-            for index, (ask, thread) in enumerate(zip(made.asks, made.threads, strict=True))
+            (trace, index, *each)
+            for index, each in enumerate(zip(made.threads, asks, calls, errors, ends, strict=True))
         ),
-    )
-    sums = db.execute(
-        "SELECT count(*) FILTER (WHERE kind = 'tool'), count(*) FILTER (WHERE status = 'error'),"
-        " max(end_ns), trace, step FROM span"
-        " WHERE trace = ? AND step IS NOT NULL AND kind IN ('tool', 'model') GROUP BY step",
-        (row,),
-    ).fetchall()
-    db.executemany(
-        "UPDATE step SET (calls, errors, end_ns) = (?, ?, ?) WHERE trace = ? AND step = ?", sums
     )
 
 
@@ -457,88 +454,3 @@ def _contradicts(db: sqlite3.Connection, old: int, new: int) -> bool:
         (new, old),
     ).fetchone()
     return found is not None
-
-
-def of_header(content: Content, header: Header) -> Header:
-    """What a header says in names, masked."""
-    known = (
-        header.format, header.source_id, header.run, header.item, header.path, header.task,
-        header.trial, header.variant, header.agent, header.outcome.by, str(header.outcome.value),
-    )  # fmt: skip
-    if content.harmless(known):
-        return header
-    said, value = header.outcome, header.outcome.value
-    text = content.text
-    return structs.replace(
-        header,
-        format=text(header.format) or "",
-        source_id=text(header.source_id) or "",
-        run=text(header.run),
-        item=text(header.item),
-        path=text(header.path),
-        task=text(header.task),
-        trial=text(header.trial),
-        variant=text(header.variant),
-        agent=text(header.agent),
-        outcome=structs.replace(
-            said, by=text(said.by), value=text(value) if isinstance(value, str) else value
-        ),
-    )
-
-
-def _absolute(path: str | None) -> str | None:
-    """Where a file lies, whatever folder it was named from; `-` is standard input, and a trace
-    store no file."""
-    if path is None or path == "-" or path.startswith(FLEET):
-        return path
-    return os.path.abspath(path)
-
-
-def of_span(content: Content, span: AnySpan) -> AnySpan:
-    """A span whose ids and names are masked."""
-    known = [span.id, span.parent, span.place.span]
-    if isinstance(span, ModelCall):
-        asked, said = span.request, span.response
-        known += [span.agent, asked.model, said.id, said.model, said.stop_raw]
-    elif isinstance(span, ToolCall):
-        known += [span.call_id, span.asked_by]
-    return span if content.harmless(known) else _masked(content, span)
-
-
-def _masked(content: Content, span: AnySpan) -> AnySpan:
-    text = content.text
-    span = structs.replace(
-        span,
-        id=text(span.id) or "",
-        parent=text(span.parent),
-        place=structs.replace(span.place, span=text(span.place.span)),
-    )
-    if isinstance(span, ModelCall):
-        said = span.response
-        return structs.replace(
-            span,
-            agent=text(span.agent),
-            request=structs.replace(span.request, model=text(span.request.model)),
-            response=structs.replace(
-                said,
-                id=text(said.id),
-                model=text(said.model),
-                stop_raw=text(said.stop_raw),
-            ),
-        )
-    if isinstance(span, ToolCall):
-        return structs.replace(span, call_id=text(span.call_id), asked_by=text(span.asked_by))
-    return span
-
-
-def of_score(content: Content, score: SourceScore) -> SourceScore:
-    """A score of the source, all of its texts masked."""
-    text = content.text
-    return structs.replace(
-        score,
-        name=text(score.name) or "",
-        by=text(score.by) or "",
-        span=text(score.span),
-        label=text(score.label),
-        explanation=text(score.explanation),
-    )

@@ -24,7 +24,7 @@ from taxonomy.evidence.check_runs import CheckRun, is_own_file
 from taxonomy.evidence.file_edits import FileWrite, file_name, is_same_file, is_test_file
 from taxonomy.evidence.reading import Act, Reading, mutates
 from taxonomy.evidence.results import cut
-from taxonomy.findings import CheckReport, Evidence, FailedCheck, RedEdit
+from taxonomy.findings import ANSWER_SCORERS, CheckReport, Evidence, FailedCheck, RedEdit
 
 
 class StepChecks(Struct, frozen=True, eq=False, kw_only=True):

@@ -8,9 +8,10 @@ version that somebody must think of is forgotten.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from hashlib import sha256
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct, structs
@@ -18,7 +19,19 @@ from msgspec import Struct, structs
 from replay.store.handle import Store, now_ns
 from taxonomy.classes import FailureClass
 from taxonomy.findings import Diagnosis, Source, StepScore
-from taxonomy.judgements.scores import keep_scores
+from taxonomy.judgements.scores import insert_scores, score_rows
+
+if TYPE_CHECKING:
+    from replay.redact.redactor import Redactor
+
+
+class Kept(Struct, frozen=True, kw_only=True):
+    """A diagnosis as it is kept: rows of suggestions and of scores, and its own columns."""
+
+    trace: str
+    suggestions: tuple[tuple[Any, ...], ...]
+    scores: tuple[tuple[Any, ...], ...]
+    columns: tuple[Any, ...]
 
 
 def keep(
@@ -29,48 +42,74 @@ def keep(
     `spans` gives the model span of each step, `until_ns` when a score that the candidates rest on
     ceases to count: from then on the trace is undiagnosed. None: none ever does.
     """
-    key = diagnosis.trace
+    keep_all(store, [prepare(store.redactor, diagnosis, spans, until_ns)])
+
+
+def prepare(
+    redactor: Redactor,
+    diagnosis: Diagnosis,
+    spans: Mapping[int, str],
+    until_ns: int | None = None,
+    content: str | None = None,
+) -> Kept:
+    """A diagnosis for `keep_all`. `content` is the digest of the trace that it is of, None: of the
+    trace as it stands when it is kept."""
     first = diagnosis.candidates[0] if diagnosis.candidates else None
     encode = msgspec.json.encode
-    with store.writing() as db:
-        db.execute("DELETE FROM suggestion WHERE trace = ? AND source = 'rule'", (key,))
-        db.execute("DELETE FROM score WHERE trace = ? AND source IN ('rule', 'import')", (key,))
-        db.executemany(
-            "INSERT INTO suggestion (trace, place, span, step, class, sub, fault, why, by, source,"
-            " confidence, evidence) VALUES (?,?,?,?,?,?,?,?,?,'rule',?,?)",
-            [
-                (
-                    key,
-                    place,
-                    found.span or spans.get(found.step, ""),
-                    found.step,
-                    found.failure.value,
-                    found.sub,
-                    found.attribution.value if found.attribution else None,
-                    found.why,
-                    found.rule,
-                    found.confidence,
-                    encode(found.evidence).decode(),
-                )
-                for place, found in enumerate(diagnosis.findings)
-            ],
-        )
-        keep_scores(store, key, (_placed(score, spans) for score in diagnosis.scores))
-        db.execute(
-            "INSERT OR REPLACE INTO diagnosis (trace, content, engine, shape, why, why_step,"
-            " warnings, body, until_ns)"
-            " SELECT key, content, ?, ?, ?, ?, ?, ?, ? FROM trace WHERE key = ? AND complete",
+    return Kept(
+        trace=diagnosis.trace,
+        suggestions=tuple(
             (
-                engine_version(),
-                diagnosis.shape.value if diagnosis.shape else None,
-                first.why if first else None,
-                first.step if first else None,
-                encode(diagnosis.warnings).decode(),
-                encode(diagnosis).decode(),
-                until_ns,
-                key,
-            ),
-        )
+                diagnosis.trace,
+                place,
+                found.span or spans.get(found.step, ""),
+                found.step,
+                found.failure.value,
+                found.sub,
+                found.attribution.value if found.attribution else None,
+                found.why,
+                found.rule,
+                found.confidence,
+                encode(found.evidence).decode(),
+            )
+            for place, found in enumerate(diagnosis.findings)
+        ),
+        scores=score_rows(
+            redactor, diagnosis.trace, (_placed(score, spans) for score in diagnosis.scores)
+        ),
+        columns=(
+            content,
+            engine_version(),
+            diagnosis.shape.value if diagnosis.shape else None,
+            first.why if first else None,
+            first.step if first else None,
+            encode(diagnosis.warnings).decode(),
+            encode(diagnosis).decode(),
+            until_ns,
+        ),
+    )
+
+
+def keep_all(store: Store, given: Iterable[Kept]) -> None:
+    """Keep diagnoses of traces in one transaction, in place of what was said of them before."""
+    with store.writing() as db:
+        for each in given:
+            key = each.trace
+            db.execute("DELETE FROM suggestion WHERE trace = ? AND source = 'rule'", (key,))
+            db.execute("DELETE FROM score WHERE trace = ? AND source IN ('rule', 'import')", (key,))
+            db.executemany(
+                "INSERT INTO suggestion (trace, place, span, step, class, sub, fault, why, by,"
+                " source, confidence, evidence) VALUES (?,?,?,?,?,?,?,?,?,'rule',?,?)",
+                each.suggestions,
+            )
+            insert_scores(store, each.scores)
+            db.execute(
+                "INSERT OR REPLACE INTO diagnosis (trace, content, engine, shape, why, why_step,"
+                " warnings, body, until_ns)"
+                " SELECT key, coalesce(?, content), ?, ?, ?, ?, ?, ?, ? FROM trace"
+                " WHERE key = ? AND complete",
+                (*each.columns, key),
+            )
 
 
 def _placed(score: StepScore, spans: Mapping[int, str]) -> StepScore:

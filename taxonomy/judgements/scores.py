@@ -7,7 +7,8 @@ missing. Answers and note are kept as items of the score.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct, structs
@@ -15,28 +16,43 @@ from msgspec import Struct, structs
 from replay.store.handle import Store
 from taxonomy.findings import Item, StepScore
 
+if TYPE_CHECKING:
+    from replay.redact.redactor import Redactor
+
 NOTE = "note"
 """The name of the item that holds a person's note; it decides nothing."""
 
 
 def keep_scores(store: Store, trace: str, given: Iterable[StepScore]) -> None:
     """Keep scores, each in place of what the same source said of the same step before."""
+    insert_scores(store, score_rows(store.redactor, trace, given))
+
+
+def score_rows(
+    redactor: Redactor, trace: str, given: Iterable[StepScore]
+) -> tuple[tuple[Any, ...], ...]:
+    """Scores as `insert_scores` takes them."""
+    return tuple(
+        (
+            trace,
+            score.span or "",
+            score.step,
+            score.value,
+            score.source,
+            score.by,
+            redactor.encoded(score.items),
+        )
+        for score in given
+    )
+
+
+def insert_scores(store: Store, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Put rows of scores in place of those of the same source and step."""
     with store.writing() as db:
         db.executemany(
             "INSERT OR REPLACE INTO score (trace, span, step, value, source, by, items)"
             " VALUES (?,?,?,?,?,?,?)",
-            [
-                (
-                    trace,
-                    score.span or "",
-                    score.step,
-                    score.value,
-                    score.source,
-                    score.by,
-                    store.redactor.encoded(score.items),
-                )
-                for score in given
-            ],
+            rows,
         )
 
 

@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from arc_tui import importing
+from arc_tui import import_tasks
 from arc_tui.app import ArcApp
 from arc_tui.features.imports.following import follow
 from replay.formats import chat
 from replay.formats.source import Source, Tally
+from replay.redact.redactor import Redactor
 from replay.store.handle import Store
 from replay.trace import Batch
-from taxonomy.judgements.diagnoses import undiagnosed
+from taxonomy.judgements.diagnoses import Kept, undiagnosed
 from taxonomy.judgements.schema import open_ledger
 from tests.replay.test_formats import CHAT
 from tests.screen import settle, text
@@ -108,16 +109,16 @@ def test_following_goes_on(folder: Path, tmp_path: Path) -> None:
 def test_a_run_the_rules_fail_on_is_named_and_the_others_are_diagnosed(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = importing.diagnose_one
+    one = import_tasks.diagnosis_of
     seen = list[str]()
 
-    def failing(store: Store, key: str) -> None:
+    def failing(store: Store, key: str, redactor: Redactor) -> Kept:
         seen.append(key)
         if len(seen) == 1:
             raise ZeroDivisionError
-        one(store, key)
+        return one(store, key, redactor)
 
-    monkeypatch.setattr(importing, "diagnose_one", failing)
+    monkeypatch.setattr(import_tasks, "diagnosis_of", failing)
     done = arc(tmp_path, "import", str(folder / "a.json"), str(folder / "c.json"))
     assert done.code == 3
     assert f"run {seen[0][:8]}: cannot be diagnosed: a bug in arc (ZeroDivisionError)" in done.err

@@ -10,12 +10,14 @@ written. Each side is a process of its own, so that its peak of memory is its ow
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import sqlite_utils
@@ -23,22 +25,28 @@ from msgspec import Struct
 from sqlite_utils.db import Table
 
 from arc_tui import importing
+from arc_tui.import_tasks import diagnosis_of
+from arc_tui.workers import cores
 from replay import formats
 from replay.formats.source import Source, Tally
 from replay.redact.redactor import Redactor
 from replay.store.handle import Store
-from replay.store.write import Writer, group_batches
+from replay.store.write import Finished, Writer
+from taxonomy.judgements import diagnoses
 from taxonomy.judgements.schema import open_ledger
 from tests.bench import exports
 from tests.bench.exports import Corpus
 from tests.bench.measure import Row, peak_mb
 
 Json = Any
+T = TypeVar("T")
 Masked = Callable[[str], str]
 
 SPAN_GOAL = "goal ≥ 2.5×"
 DISK_GOAL = "goal ≤ 0.2"
 MEMORY_MB = 300
+RUNS_A_GROUP = 8
+"""So many runs are written together, about as many spans as an import writes at once."""
 
 
 class Cost(Struct):
@@ -73,9 +81,58 @@ def rows(folder: Path, megabytes: int = exports.MEGABYTES) -> Iterator[Row]:
     )  # fmt: skip
     said = _in_a_process("diagnose", source, folder / "ours.db")
     yield Row("the diagnosis of all its traces", _speed(made, said), "a row of its own, no goal")
-    for part in (source, folder / "plain.db", folder / "bare.db"):
-        part.unlink()
+    whole = _in_a_process("import_all", source, folder / "whole.db")
+    yield Row(
+        f"both, with as many processes as cores ({cores()})",
+        _speed(made, whole),
+        f"plain rows, neither, {bare.seconds:.1f} s: {whole.seconds / bare.seconds:.1f} times as"
+        " long, goal ≤ 2.5",
+    )
+    yield from _stage_rows(made, source, folder / "stages.db")
+    for name in ("plain.db", "bare.db", "whole.db", "stages.db"):
+        (folder / name).unlink()
+    source.unlink()
     yield from _long_rows(folder, megabytes)
+
+
+class Stages(Struct):
+    """Processor seconds of each part of an import, what it asked of SQLite and what it keeps."""
+
+    read_s: float
+    prepare_s: float
+    write_s: float
+    diagnose_s: float
+    keep_s: float
+    statements: int
+    disk_bytes: int
+
+
+def _stage_rows(made: Corpus, source: Path, database: Path) -> Iterator[Row]:
+    """Where the time goes, and what more processes can take of it: one writes, the others share
+    what is left."""
+    found = msgspec.json.decode(_output("stages", source, database), type=Stages)
+    parts = {
+        "reading": found.read_s,
+        "masks and digests": found.prepare_s,
+        "writing": found.write_s,
+        "diagnosis": found.diagnose_s,
+        "keeping it": found.keep_s,
+    }
+    shared = found.read_s + found.prepare_s + found.diagnose_s
+    alone = found.write_s + found.keep_s
+    yield Row(
+        "processor seconds of its parts",
+        ", ".join(f"{name} {seconds:.1f}" for name, seconds in parts.items()),
+        f"one process writes ({alone:.1f} s); {shared:.1f} s can be shared: with many files at"
+        f" most {(alone + shared) / max(alone, shared / 8):.1f} times as fast on 8 cores"
+        " (reckoned, not measured)",
+    )
+    yield Row(
+        "counts that depend on no clock",
+        f"{found.statements / made.spans:.2f} SQL statements and"
+        f" {found.disk_bytes / made.spans:.0f} bytes a span",
+        "a row written is a statement",
+    )
 
 
 def _long_rows(folder: Path, megabytes: int) -> Iterator[Row]:
@@ -104,13 +161,13 @@ def _disk(made: Corpus, cost: Cost) -> str:
     return f"{cost.disk_bytes / made.bytes:.2f} of the source"
 
 
+def _output(work: str, source: Path, database: Path) -> bytes:
+    command = [sys.executable, "-m", __name__, work, str(source), str(database)]
+    return subprocess.run(command, capture_output=True, check=True).stdout
+
+
 def _in_a_process(work: str, source: Path, database: Path) -> Cost:
-    done = subprocess.run(
-        [sys.executable, "-m", __name__, work, str(source), str(database)],
-        capture_output=True,
-        check=True,
-    )
-    cost = msgspec.json.decode(done.stdout, type=Cost)
+    cost = msgspec.json.decode(_output(work, source, database), type=Cost)
     cost.disk_bytes = sum(part.stat().st_size for part in database.parent.glob(database.name + "*"))
     return cost
 
@@ -127,9 +184,64 @@ def take_in(source: Path, database: Path) -> None:
 
 def bring(store: Store, source: Path) -> None:
     """The traces of a file into a store."""
-    writer = Writer(store)
-    for group in group_batches(formats.load(Source(source), Tally())):
-        writer.take(group)
+    importing.run_to_end(importing.take_in(store, [source]))
+
+
+def import_all(source: Path, database: Path) -> None:
+    """All that `arc import` does, with its processes."""
+    with open_ledger(database) as store:
+        for _ in importing.import_paths(store, [source], jobs=cores()):
+            pass
+        store.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def stages(source: Path, database: Path) -> None:
+    """The same in one process, its parts one after the other for each trace."""
+    spent = [0.0] * 5
+    ran = [0]
+
+    def timed(stage: int, work: Iterator[T]) -> Iterator[T]:
+        while True:
+            start = time.process_time()
+            try:
+                item = next(work)
+            except StopIteration:
+                return
+            finally:
+                spent[stage] += time.process_time() - start
+            yield item
+
+    def count(_: str) -> None:
+        ran[0] += 1
+
+    with open_ledger(database) as store:
+        writer = Writer(store)
+        store.db.set_trace_callback(count)
+        keys: list[str] = []
+        read = timed(0, formats.load(Source(source), Tally()))
+        prepared = timed(1, writer.prepare(read))
+        while group := list(islice(prepared, RUNS_A_GROUP)):
+            start = time.process_time()
+            keys += [each.id for each in writer.keep(group) if isinstance(each, Finished)]
+            spent[2] += time.process_time() - start
+        redactor = store.redactor
+        made = timed(3, (diagnosis_of(store, key, redactor) for key in keys))
+        while said := list(islice(made, RUNS_A_GROUP)):
+            start = time.process_time()
+            diagnoses.keep_all(store, said)
+            spent[4] += time.process_time() - start
+        store.db.set_trace_callback(None)
+        store.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    found = Stages(
+        read_s=spent[0],
+        prepare_s=spent[1] - spent[0],  # which waits for what is read
+        write_s=spent[2],
+        diagnose_s=spent[3],
+        keep_s=spent[4],
+        statements=ran[0],
+        disk_bytes=database.stat().st_size,
+    )
+    sys.stdout.buffer.write(msgspec.json.encode(found))
 
 
 def diagnose(source: Path, database: Path) -> None:
@@ -187,15 +299,20 @@ def _row(span: Json, masked: Masked) -> Json:
 
 
 WORK: dict[str, Callable[[Path, Path], None]] = {
-    each.__name__: each for each in (take_in, plain_rows, bare_rows, diagnose)
+    each.__name__: each for each in (take_in, plain_rows, bare_rows, diagnose, import_all)
 }
 
 
 def main(work: str, source: str, database: str) -> None:
     """Do one of them and say what it took."""
+    if work == stages.__name__:
+        stages(Path(source), Path(database))
+        return
     start = time.perf_counter()
     WORK[work](Path(source), Path(database))
-    cost = Cost(time.perf_counter() - start, time.process_time(), peak_mb())
+    others = resource.getrusage(resource.RUSAGE_CHILDREN)
+    processor_s = time.process_time() + others.ru_utime + others.ru_stime
+    cost = Cost(time.perf_counter() - start, processor_s, peak_mb())
     sys.stdout.buffer.write(msgspec.json.encode(cost))
 
 

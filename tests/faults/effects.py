@@ -30,6 +30,7 @@ PROCESSES = {
     "arc_tui/features/bisect/versions.py": "git, for the versions of a prompt",
     "arc_tui/features/record/recording.py": "the command given to `arc record`",
     "arc_tui/serve/session.py": "`arc serve`: the app itself, once a tab",
+    "arc_tui/workers.py": "`arc import`: itself, to read and diagnose on all cores",
     "replay/doctor/fire_drill.py": "`arc doctor --fire-drill`: `arc record` and an agent",
 }
 SOCKETS = {

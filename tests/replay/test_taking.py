@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from msgspec import structs
 
 from replay.care import check
-from replay.errors import BadTrace
 from replay.store import read, rows
 from replay.store.connection import PAGE_BYTES
 from replay.store.handle import Store
 from replay.store.schema import Migrations
-from replay.store.write import SPANS_TOGETHER, Finished, Writer, group_batches
+from replay.store.write import Finished, Writer
 from replay.trace import AgentSpan, Batch, Header, Message, ModelCall, Request, extend
 
 
@@ -34,28 +32,6 @@ def whole(name: str, *spans: ModelCall | AgentSpan) -> Batch:
 
 def many(name: str, spans: int) -> Batch:
     return whole(name, *(AgentSpan(id=f"{name}-{n}", name="agent") for n in range(spans)))
-
-
-# --- groups
-
-
-def test_traces_come_in_groups_that_are_worth_a_transaction() -> None:
-    third = SPANS_TOGETHER // 3 + 1
-    given = [many(f"t{n}", third) for n in range(4)] + [many("large", 3 * SPANS_TOGETHER)]
-    groups = list(group_batches(given))
-    assert [len(group) for group in groups] == [3, 2, 0]
-    assert [batch for group in groups for batch in group] == given
-
-
-def test_what_came_before_a_break_comes_first() -> None:
-    def broken() -> Iterator[Batch]:
-        yield many("good", 1)
-        raise BadTrace("x.jsonl", "line 2", "is not JSON")
-
-    groups = group_batches(broken())
-    assert [batch.header.source_id for batch in next(groups)] == ["good"]
-    with pytest.raises(BadTrace, match="line 2"):
-        next(groups)
 
 
 def test_a_refused_trace_harms_no_other_of_its_group() -> None:

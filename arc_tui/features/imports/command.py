@@ -59,6 +59,11 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--check", is_flag=True, help="Show what is found in each file; import nothing.")
 @click.option("--unknown", is_flag=True, help="List unknown fields.")
 @click.option("-v", "--verbose", is_flag=True, help="Print each file and each problem.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 64),
+    help="Processes that read and diagnose; 1 starts none. Default: the number of cores.",
+)
 @click.option("--follow", is_flag=True, help="Keep reading as the files grow, until ctrl-c.")
 @json_option
 @db_option
@@ -71,6 +76,7 @@ def import_(
     check: bool,
     unknown: bool,
     verbose: bool,
+    jobs: int | None,
     follow: bool,
     as_json: bool,
     db: Path | None,
@@ -102,7 +108,7 @@ def import_(
             return _follow(store, paths, format_, task_from, replace)
     with open_store(db) as store:
         work = importing.import_paths(
-            store, paths, format=format_, task_from=task_from, replace=replace
+            store, paths, format=format_, task_from=task_from, replace=replace, jobs=jobs
         )
         report = drain_import(work)
     if unknown:

@@ -41,6 +41,8 @@ _READ = (
 def figures(usage: Json) -> dict[str, Json]:
     """The counts of a call. Anthropic counts what was cached beside the input, all others in it."""
     given = obj(usage)
+    if not given:  # most places where a response may have its counts have none
+        return {}
     total, out = _first(given, _IN), _first(given, _OUT)
     reading = _parts(given, _IN_PARTS)
     writing = _parts(given, _OUT_PARTS)
@@ -96,7 +98,7 @@ _USAGES = ("usage_metadata", "usage", "usageMetadata", "token_usage")
 
 
 def _first(given: dict[str, Any], names: tuple[str, ...]) -> int | None:
-    found = (count(given.get(name)) for name in names)
+    found = (count(given[name]) for name in names if name in given)
     return next((each for each in found if each is not None), None)
 
 

@@ -1,0 +1,236 @@
+"""Processes beside this one that do tasks, and what these give in the order of the tasks.
+
+A worker is a fresh interpreter, never a fork: whoever starts it may have threads. Tasks are dealt
+out at once, in their order, each to the worker that has least to do, so that what comes back does
+not depend on how fast anybody was. What a worker gives waits in it, up to `WAITING_BYTES`, until it
+is asked for.
+
+A worker that is ended from outside is started again where it stood, and told one task at a time:
+tasks give the same each time, so what came already is left out. A task at which workers end twice
+is `Lost`.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import suppress
+from multiprocessing.connection import Connection, Pipe
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from replay.errors import ArcError, StoreUnusable
+
+WAITING_BYTES = 32 * 1024 * 1024
+"""So much of what a worker gave waits in its memory; the last piece may be larger."""
+
+TRIES = 2
+"""So many workers may end at one task."""
+
+_START = "import sys; sys.path[:] = sys.argv[2:]; from arc_tui.workers import serve; serve()"
+"""With the path of whoever starts it, and not with the folder he stands in, as `-c` has it."""
+
+
+class Task(Protocol):
+    """What a worker does. It must give the same values each time it is run, and the same as here.
+
+    `size` says how much work it is, beside others.
+    """
+
+    @property
+    def size(self) -> int: ...
+
+    def run(self, setup: Any) -> Iterator[object]: ...
+
+
+class Lost(Struct, frozen=True):
+    """In place of what else a task would have given: its worker was ended from outside, twice.
+    `by` is the signal."""
+
+    by: int | None
+
+
+class _Raised(Struct, frozen=True):
+    """In place of what else a task would have given: it raised this."""
+
+    message: str
+    hint: str
+
+
+def cores() -> int:
+    """How many processes can compute at once here."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class Workers:
+    """At most so many processes, which are told `setup` once and end with `close`."""
+
+    def __init__(self, most: int, setup: object) -> None:
+        self._most = most
+        self._setup = setup
+        self._running: list[_Worker] = []
+        self._one_by_one = set[int]()
+        """Places at which a worker ended: how far it was is not known of tasks that are dealt out
+        together, for what it gave may have been lost with it."""
+
+    def run(self, tasks: Sequence[Task]) -> Generator[Iterator[Any], None, None]:
+        """What each task gives, in the order of the tasks. Raises what a task raised, as a
+        StoreUnusable."""
+        queues = _deal(tasks, self._most)
+        while len(self._running) < len(queues):
+            self._running.append(_Worker(self._setup))
+        for place, given in enumerate(queues):
+            if place not in self._one_by_one:
+                self._running[place].send([(0, tasks[number]) for number in given])
+        whose = {number: place for place, given in enumerate(queues) for number in given}
+        for number in range(len(tasks)):
+            items = self._of(tasks[number], whose[number])
+            yield items
+            for _ in items:  # where not all of it was wanted
+                pass
+
+    def close(self) -> None:
+        """End them, whatever they do."""
+        for worker in self._running:
+            worker.end()
+        self._running.clear()
+
+    def _of(self, task: Task, place: int) -> Iterator[Any]:
+        """What one task gives, the next of the worker at a place."""
+        came = 0
+        if place in self._one_by_one:
+            self._running[place].send([(0, task)])
+        for tried in range(1, TRIES + 1):
+            try:
+                while (item := self._running[place].next()) is not None:
+                    if isinstance(item, _Raised):
+                        raise StoreUnusable(item.message, item.hint)
+                    came += 1
+                    yield item
+                return
+            except (EOFError, OSError):
+                by = self._running[place].end()
+                self._running[place] = _Worker(self._setup)
+                self._one_by_one.add(place)
+                if tried < TRIES:
+                    self._running[place].send([(came, task)])
+        yield Lost(by)
+
+
+def _deal(tasks: Sequence[Task], most: int) -> list[list[int]]:
+    """The places of tasks by worker: each task to the one with least to do."""
+    queues: list[list[int]] = [[] for _ in range(min(most, len(tasks)))]
+    load = [0] * len(queues)
+    for number, task in enumerate(tasks):
+        place = load.index(min(load))
+        queues[place].append(number)
+        load[place] += task.size + 1
+    return queues
+
+
+class _Worker:
+    """One of the processes, and the connection to it."""
+
+    def __init__(self, setup: object) -> None:
+        self._pipe, theirs = Pipe()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-c", _START, str(theirs.fileno()), *filter(None, sys.path)],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # ctrl-c is for whoever started it
+            )
+        self.send(setup)
+
+    def send(self, value: object) -> None:
+        with suppress(OSError):  # that it has ended shows where it is read
+            self._pipe.send_bytes(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
+
+    def next(self) -> Any:
+        """The next value of its task, None at its end. Raises EOFError where the process ended."""
+        return pickle.loads(self._pipe.recv_bytes())
+
+    def end(self) -> int | None:
+        """End the process; the signal that had ended it before, None where none had."""
+        self._pipe.close()
+        try:
+            code = self._process.wait(0.2)  # of one that ended by itself, or was ended
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            return None
+        return -code if code < 0 else None
+
+
+# --- in the process of a worker
+
+
+def serve() -> None:
+    """Do tasks as they come over the connection, until whoever sends them closes it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    pipe = Connection(int(sys.argv[1]))
+    out = _Outbox(pipe)
+    try:
+        setup = pickle.loads(pipe.recv_bytes())
+        while True:
+            for skip, task in pickle.loads(pipe.recv_bytes()):
+                _do(task, skip, setup, out)
+    except (EOFError, OSError):
+        pass
+    os._exit(0)  # nobody reads what is still to be sent
+
+
+def _do(task: Task, skip: int, setup: object, out: _Outbox) -> None:
+    try:
+        for place, item in enumerate(task.run(setup)):
+            if place >= skip:
+                out.put(item)
+    except ArcError as error:
+        out.put(_Raised(error.message, error.hint))
+    out.put(None)
+
+
+class _Outbox:
+    """What is sent by a thread of its own while the next is made."""
+
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe = pipe
+        self._waiting: deque[bytes] = deque()
+        self._bytes = 0
+        self._changed = threading.Condition()
+        threading.Thread(target=self._send, daemon=True).start()
+
+    def put(self, item: object) -> None:
+        """Have it sent; waits while too much waits already."""
+        data = pickle.dumps(item, pickle.HIGHEST_PROTOCOL)
+        with self._changed:
+            while self._bytes > WAITING_BYTES:
+                self._changed.wait()
+            self._waiting.append(data)
+            self._bytes += len(data)
+            self._changed.notify_all()
+
+    def _send(self) -> None:
+        while True:
+            with self._changed:
+                while not self._waiting:
+                    self._changed.wait()
+                data = self._waiting.popleft()
+            try:
+                self._pipe.send_bytes(data)
+            except OSError:
+                os._exit(0)  # whoever asked is gone
+            with self._changed:
+                self._bytes -= len(data)
+                self._changed.notify_all()

@@ -1,0 +1,272 @@
+"""What processes beside the one that writes do: the same as one alone, whoever of them ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from msgspec import Struct
+
+from arc_tui import importing
+from arc_tui.import_tasks import ReadFile, TaskRunner
+from arc_tui.places import fixtures
+from arc_tui.workers import Lost, Workers
+from replay.errors import ArcError, StoreUnusable
+from replay.store.handle import Store
+from taxonomy.judgements.schema import open_ledger
+from tests.bench import exports
+from tests.database_rows import rows_of
+from tests.spoken import spoken
+
+pytestmark = pytest.mark.process
+
+
+class Count(Struct, frozen=True, kw_only=True):
+    """Counts to `upto`; before `at` it ends its process, until `times` have."""
+
+    upto: int
+    size: int = 1
+    at: int | None = None
+    times: int = 0
+    marks: Path | None = None
+
+    def run(self, setup: str) -> Iterator[str]:
+        for number in range(self.upto):
+            if number == self.at:
+                self._end()
+            yield f"{setup} {number}"
+
+    def _end(self) -> None:
+        assert self.marks is not None
+        ended = len(list(self.marks.iterdir()))
+        if ended < self.times:
+            (self.marks / str(ended)).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Refuse(Struct, frozen=True, kw_only=True):
+    size: int = 1
+
+    def run(self, setup: str) -> Iterator[str]:
+        yield "first"
+        raise ArcError("the disk is full", "Try: another disk")
+
+
+def given(most: int, tasks: Sequence[Count | Refuse]) -> list[list[object]]:
+    with closing(Workers(most, "n")) as workers:
+        return [list(items) for items in workers.run(tasks)]
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_what_tasks_give_comes_in_their_order(most: int) -> None:
+    tasks = [Count(upto=many, size=many) for many in (300, 0, 2, 50, 1)]
+    assert given(most, tasks) == [[f"n {n}" for n in range(task.upto)] for task in tasks]
+
+
+def test_a_worker_that_is_killed_goes_on_where_it_stood(tmp_path: Path) -> None:
+    tasks = [Count(upto=3), Count(upto=50, at=20, times=1, marks=tmp_path), Count(upto=2)]
+    assert given(1, tasks) == [[f"n {n}" for n in range(task.upto)] for task in tasks]
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_task_at_which_workers_end_twice_is_lost_and_no_other(tmp_path: Path) -> None:
+    tasks = [Count(upto=3), Count(upto=50, at=20, times=9, marks=tmp_path), Count(upto=2)]
+    first, second, third = given(1, tasks)
+    assert (first, third) == (["n 0", "n 1", "n 2"], ["n 0", "n 1"])
+    assert second[-1] == Lost(by=signal.SIGKILL)
+    assert second[:-1] == [f"n {n}" for n in range(len(second) - 1)]
+    # The first may have ended before anything of the task before was taken from it.
+    assert len(list(tmp_path.iterdir())) in (2, 3)
+
+
+def test_what_a_task_raises_is_raised_here() -> None:
+    with closing(Workers(2, "n")) as workers:
+        items = next(workers.run([Refuse(), Count(upto=1)]))
+        assert next(items) == "first"
+        with pytest.raises(StoreUnusable, match="the disk is full") as refused:
+            next(items)
+        assert refused.value.hint == "Try: another disk"
+
+
+def test_processes_end_with_the_import_that_is_left(tmp_path: Path) -> None:
+    with closing(Workers(2, "n")) as workers:
+        next(workers.run([Count(upto=10**9), Count(upto=10**9)]))
+        assert len(children()) == 2
+    assert not children()
+
+
+def test_nothing_is_imported_from_the_folder_somebody_stands_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "msgspec.py").write_text("raise SystemExit('read from the folder')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", ["", *sys.path])
+    assert given(1, [Count(upto=2)]) == [["n 0", "n 1"]]
+
+
+# --- an import
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Many runs in one file, one long run, a few of other formats, files that cannot be read."""
+    runs = tmp_path_factory.mktemp("runs")
+    exports.write(runs / "b.jsonl", 2)
+    exports.write_one(runs / "a.jsonl", 60, seed=9)
+    (runs / "broken.jsonl").write_bytes((runs / "a.jsonl").read_bytes()[:700])
+    (runs / "note.txt").write_text("no trace")
+    return runs
+
+
+def imported(database: Path, folder: Path, jobs: int) -> importing.ImportReport:
+    with open_ledger(database) as store:
+        work = importing.import_paths(store, [folder, fixtures() / "traces"], jobs=jobs)
+        *_, report = work
+    assert isinstance(report, importing.ImportReport)
+    return report
+
+
+@pytest.fixture
+def alone(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The database of an import without workers."""
+    monkeypatch.setenv("ARC_REDACT_KEY", "key")
+    imported(tmp_path / "alone.db", folder, 1)
+    return tmp_path / "alone.db"
+
+
+@pytest.mark.parametrize("jobs", [2, 3])
+def test_the_database_is_the_same_for_any_number_of_workers(
+    alone: Path, folder: Path, tmp_path: Path, jobs: int
+) -> None:
+    report = imported(tmp_path / "other.db", folder, jobs)
+    assert rows_of(tmp_path / "other.db") == rows_of(alone)
+    assert report == imported(tmp_path / "again.db", folder, 1)
+    assert any(file.error for file in report.files)
+    assert report.skipped == (str(folder / "note.txt"),)
+
+
+def test_an_import_whose_workers_are_killed_goes_on(
+    alone: Path, folder: Path, tmp_path: Path
+) -> None:
+    killed = set[int]()
+    with open_ledger(tmp_path / "other.db") as store:
+        work = importing.import_paths(store, [folder, fixtures() / "traces"], jobs=2)
+        for number, _ in enumerate(work):
+            if number in (3, 12):  # while files are read, and later
+                killed |= kill_children()
+    assert killed
+    assert rows_of(tmp_path / "other.db") == rows_of(alone)
+
+
+def test_an_import_that_was_killed_is_made_whole_by_the_next(
+    alone: Path, folder: Path, tmp_path: Path
+) -> None:
+    database = tmp_path / "other.db"
+    command = [sys.executable, "-m", "arc_tui", "--db", str(database), "import", "--jobs", "2"]
+    command += [str(folder), str(fixtures() / "traces")]
+    running = subprocess.Popen(
+        command, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    while running.poll() is None and traces(database) < 3:
+        pass
+    running.kill()
+    running.wait()
+    assert traces(database) >= 3
+    imported(database, folder, 2)
+    for query in (
+        "SELECT key, content, preferred, steps, cost_usd FROM trace ORDER BY key",
+        "SELECT trace, content, body FROM diagnosis ORDER BY trace",
+        "SELECT digest, masked FROM message ORDER BY digest",
+    ):
+        assert answers(database, query) == answers(alone, query)
+
+
+def test_a_file_at_which_the_workers_end_is_named_and_the_others_come_in(
+    folder: Path, tmp_path: Path
+) -> None:
+    class Ending(TaskRunner):
+        """Workers that end at one file, after its first batch."""
+
+        def read(self, tasks: Sequence[ReadFile]) -> Iterator[tuple[ReadFile, Iterator[object]]]:
+            for task, items in super().read(tasks):
+                broken = task.source.name == "b.jsonl"
+                yield task, iter([next(items), Lost(by=9)]) if broken else items
+
+    with open_ledger(tmp_path / "arc.db") as store:
+        runner = Ending(store, 1)
+        report = importing.run_to_end(importing.take_in(store, [folder], runner=runner))
+    found = {Path(file.path).name: file for file in report.files}
+    assert found["b.jsonl"].error == (
+        f"{folder / 'b.jsonl'}: the process at it ended twice (signal 9). Try: --jobs 1"
+    )
+    assert len(found["b.jsonl"].traces) == 1
+    assert found["a.jsonl"].error is None
+    assert len(found["a.jsonl"].traces) == 1
+
+
+def test_few_bytes_start_no_process(folder: Path, tmp_path: Path) -> None:
+    with open_ledger(tmp_path / "arc.db") as store:
+        for _ in importing.import_paths(store, [folder / "a.jsonl"]):
+            assert not children()
+
+
+def test_what_comes_by_standard_input_is_read_here(folder: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "arc_tui", "--db", "arc.db", "import", "--jobs", "2", "-"]
+    done = subprocess.run(
+        [*command, str(folder / "b.jsonl")],
+        input=(folder / "a.jsonl").read_bytes(),
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        cwd=tmp_path,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert "traces from 2 files (otlp)" in done.stdout.decode()
+
+
+@pytest.mark.parametrize("jobs", ["0", "-1", "65", "many"])
+def test_a_number_of_jobs_that_is_none_is_refused(tmp_path: Path, jobs: str) -> None:
+    done = spoken("import", "--jobs", jobs, ".", cwd=tmp_path)
+    assert done.code == 2
+    assert "--jobs" in done.err
+
+
+def traces(database: Path) -> int:
+    try:
+        return int(answers(database, "SELECT count(1) FROM trace WHERE complete")[0][0])
+    except StoreUnusable:
+        return 0
+
+
+def answers(database: Path, query: str) -> list[tuple[int, ...]]:
+    with Store.open(database, to_read=True) as store:
+        return store.db.execute(query).fetchall()
+
+
+def children() -> set[int]:
+    """The processes of workers that this one started."""
+    listed = subprocess.run(
+        ["ps", "-A", "-ww", "-o", "pid=,ppid=,stat=,args="],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    rows = [line.split(maxsplit=3) for line in listed.stdout.splitlines()]
+    return {
+        int(pid) for pid, parent, state, *args in rows
+        if int(parent) == os.getpid() and "arc_tui.workers" in "".join(args) and state[0] != "Z"
+    }  # fmt: skip
+
+
+def kill_children() -> set[int]:
+    found = children()
+    for each in found:
+        os.kill(each, signal.SIGKILL)
+    return found

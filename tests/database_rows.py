@@ -1,0 +1,36 @@
+"""Every row of a database, for comparing two that should hold the same."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+_MOMENT = {"trace": {"imported_ns"}}
+"""Columns that say when something was done."""
+
+_OWN = ("sqlite_", "_sqlite", "setting")
+_PARTS = ("_data", "_idx", "_docsize", "_config", "_content")
+
+
+def rows_of(path: Path) -> dict[str, list[tuple[object, ...]]]:
+    """The rows of each table in the order of their ids, and the words that each row is found by;
+    without what is of the moment, and the settings, which have a key of their own."""
+    found: dict[str, list[tuple[object, ...]]] = {}
+    with closing(sqlite3.connect(path)) as db:
+        names = [
+            name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type='table'")
+        ]
+        for name in sorted(names):
+            if name.startswith(_OWN) or ("_words_" in name and name.endswith(_PARTS)):
+                continue
+            if name.endswith("_words"):
+                db.execute(
+                    f"CREATE VIRTUAL TABLE temp.v_{name} USING fts5vocab(main, {name}, instance)"
+                )
+                found[name] = db.execute(f"SELECT term, doc FROM v_{name} ORDER BY 1, 2").fetchall()
+                continue
+            columns = [row[1] for row in db.execute(f"PRAGMA table_info({name})")]
+            kept = [each for each in columns if each not in _MOMENT.get(name, ())]
+            found[name] = db.execute(f"SELECT {', '.join(kept)} FROM {name}").fetchall()
+    return found

@@ -1,0 +1,116 @@
+"""Rows of a batch are given their ids, and refer to what the database has already."""
+
+from __future__ import annotations
+
+import pytest
+
+from replay.errors import BadTrace
+from replay.redact.redactor import Redactor
+from replay.store import read
+from replay.store.content import Masks, Rows
+from replay.store.handle import Store
+from replay.store.insert import NextIds, TraceIds, insert
+from replay.store.prepare import Prepared, Preparer, Refused
+from replay.store.write import Writer
+from replay.trace import Batch, Header, Message, ModelCall, Request, extend
+
+
+def message(digest: str) -> dict[str, object]:
+    said = {"digest": digest, "dialect": "openai", "role": "user", "body": digest, "masked": 0}
+    return {**said, "words": digest}
+
+
+def added(store: Store, rows: Rows) -> TraceIds:
+    ids = TraceIds(trace=1)
+    with store.writing() as db:
+        insert(db, rows.take(), ids, NextIds())
+    return ids
+
+
+def test_equal_digests_are_one_row_whether_they_wait_or_stand_in_the_file() -> None:
+    with Store.open(":memory:") as store:
+        rows = Rows()
+        assert [rows.once("message", message(each), each) for each in "aba"] == [0, 1, 0]
+        assert added(store, rows).content["message"] == [1, 2]
+        rows = Rows()
+        assert [rows.once("message", message(each), each) for each in "bc"] == [0, 1]
+        assert added(store, rows).content["message"] == [2, 3]
+        found = store.db.execute("SELECT id, digest FROM message ORDER BY id").fetchall()
+        assert found == [(1, "a"), (2, "b"), (3, "c")]
+
+
+def test_a_context_is_known_by_its_message_and_its_parent_also_where_it_has_none() -> None:
+    with Store.open(":memory:") as store:
+        for digest in "xz":  # what is new, then what stands in the file
+            rows = Rows()
+            said = rows.once("message", message("a"), "a")
+            node = {"digest": digest, "parent": None, "message": said, "depth": 1, "masked": 0}
+            above = rows.once("context", node, said, None)
+            assert rows.once("context", {**node, "digest": "other"}, said, None) == above
+            below = {**node, "parent": above, "depth": 2}
+            rows.once("context", below, said, above)
+            assert added(store, rows).content["context"] == [1, 2]
+        found = store.db.execute("SELECT id, parent, digest FROM context").fetchall()
+        assert found == [(1, None, "x"), (2, 1, "x")]
+        assert not store.db.execute("PRAGMA foreign_key_check").fetchall()
+
+
+def test_a_table_that_is_not_written_is_not_forgotten() -> None:
+    with Store.open(":memory:") as store:
+        rows = Rows()
+        rows.add("step", {"trace": 1})
+        with pytest.raises(AssertionError):
+            added(store, rows)
+
+
+def asking(name: str, *texts: str) -> ModelCall:
+    said = [Message(dialect="openai", body={"role": "user", "content": text}) for text in texts]
+    return ModelCall(id=name, name="chat", request=Request(context=extend(None, said)))
+
+
+def batch(name: str, *spans: ModelCall, last: bool = True) -> Batch:
+    return Batch(header=Header(format="arc", source_id=name), spans=spans, last=last)
+
+
+def test_of_a_refused_trace_nothing_else_is_prepared_and_the_next_of_its_name_is() -> None:
+    preparer = Preparer(Masks(Redactor(b"key")))
+    call = asking("m", "hello")
+    given = [
+        batch("1", call, call, last=False), batch("1", asking("n")), batch("2", call),
+        batch("1", call),
+    ]  # fmt: skip
+    refused, *good = preparer.prepare(given)
+    assert isinstance(refused, Refused)
+    assert refused.error.why == "occurs twice"
+    assert [each.begin["source_id"] for each in good if isinstance(each, Prepared)] == ["2", "1"]
+
+
+def test_later_batches_of_a_trace_refer_to_what_its_first_one_said() -> None:
+    with Store.open(":memory:") as store:
+        writer = Writer(store)
+        first = asking("m", "hello")
+        writer.write(batch("1", first, last=False))
+        again = extend(first.request.context, [Message(dialect="openai", body={"role": "user"})])
+        more = ModelCall(id="n", name="chat", request=Request(context=again))
+        key = writer.finish(writer.write(batch("1", more))).id
+        contexts = [
+            span.request.context.messages()
+            for span in read.load(store, key).spans
+            if isinstance(span, ModelCall) and span.request.context is not None
+        ]
+        assert [len(each) for each in contexts] == [1, 2]
+        assert contexts[1][0].body["content"] == "hello"
+        assert store.db.execute("SELECT count(1) FROM context").fetchone() == (2,)
+
+
+def test_what_a_refused_batch_held_is_not_taken_for_stored() -> None:
+    call = asking("m", "hello")
+    with Store.open(":memory:") as store:
+        writer = Writer(store)
+        with pytest.raises(BadTrace, match="occurs twice"):
+            writer.write(batch("1", call, call))
+        key = writer.finish(writer.write(batch("2", call))).id
+        (kept,) = read.load(store, key).spans
+        assert isinstance(kept, ModelCall)
+        assert kept.request.context is not None
+        assert kept.request.context.message.body["content"] == "hello"
