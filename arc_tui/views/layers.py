@@ -1,0 +1,333 @@
+"""The eval pyramid of two groups of runs, and where its layers point, in words: for `arc stats
+--layers` and the failures screen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from msgspec import Struct
+
+from arc_tui.ui import format
+from arc_tui.ui.tables import share, short, signed
+from arc_tui.views.gate import newest_groups, points, refuse_shared
+from arc_tui.views.runs import run_rows
+from replay.errors import ArcError
+from replay.store.handle import Store
+from taxonomy.held_out import HeldOutNote, hidden, parted
+from taxonomy.metrics.layers import ALPHA, MARGIN, Layer, LayerChange
+from taxonomy.query.language import BadQuery
+from taxonomy.query.listing import RunRow
+from taxonomy.stats import asserts
+from taxonomy.stats.layers import RULES, LayerFigures, layer_figures
+
+NAMES: dict[Layer, str] = {
+    "L0": "asserts",
+    "L1": "tool calls",
+    "L2": "rubric",
+    "L3": "outcome",
+}
+
+SHOWN = 5
+"""Tools or layers that are named in one sentence at most; the others are counted."""
+
+
+class LayersRequest(Struct, frozen=True, kw_only=True):
+    """Which groups, of the runs that `query` means: two queries, or none for the two newest
+    variants, prompts or models. `asserts` None: the file beside the database, if there is one."""
+
+    before: str | None = None
+    after: str | None = None
+    query: str = ""
+    margin: float = MARGIN
+    asserts: Path | None = None
+    with_held_out: bool = False
+
+
+class GroupNote(Struct, frozen=True, kw_only=True):
+    """A group as it was named, and how many runs it has."""
+
+    query: str
+    runs: int
+
+
+class LayersView(Struct, frozen=True, eq=False, kw_only=True):
+    """Everything that is shown of the pyramid. `chosen` says how groups that nobody named were
+    chosen; `asserts` is the file of L0, None where there is none."""
+
+    before: GroupNote
+    after: GroupNote
+    chosen: str | None
+    asserts: str | None
+    figures: LayerFigures
+    held_out: HeldOutNote
+
+
+class NoGroups(ArcError):
+    """There are no two groups to compare, and nobody named any."""
+
+
+# --- building it
+
+
+def build_layers(store: Store, request: LayersRequest) -> LayersView:
+    """The layers of two groups. Raises NoGroups, BadAsserts, and ArcError where a query cannot be
+    read, means no run, or both mean the same one."""
+    before, after, chosen = request.before, request.after, None
+    if before is None or after is None:
+        before, after, chosen = _newest(store, request)
+    tasks = hidden(store)
+    held = 0
+    seen: list[tuple[RunRow, ...]] = []
+    for name, query in (("--before", before), ("--after", after)):
+        rows = _rows(store, name, _both(request.query, query))
+        visible, kept_out = parted(rows, tasks)
+        held += len(kept_out)
+        seen.append(rows if request.with_held_out else visible)
+        if not seen[-1]:
+            hint = "Try: --include-held-out" if kept_out else f"Try: arc ls '{query}'"
+            raise ArcError(f"{name}: no run matches '{format.one_line(query)}'", hint)
+    refuse_shared(seen[0], seen[1], "--before and --after")
+    file = _asserts_file(store, request)
+    return LayersView(
+        before=GroupNote(query=before, runs=len(seen[0])),
+        after=GroupNote(query=after, runs=len(seen[1])),
+        chosen=chosen,
+        asserts=None if file is None else str(file),
+        figures=layer_figures(
+            store,
+            (seen[0], seen[1]),
+            None if file is None else asserts.read(file),
+            request.margin,
+        ),
+        held_out=HeldOutNote(tasks=tasks, runs=held, shown=request.with_held_out),
+    )
+
+
+def _rows(store: Store, name: str, query: str) -> tuple[RunRow, ...]:
+    try:
+        return run_rows(store, query)
+    except BadQuery as error:
+        raise ArcError(f"{name}: {error.message}", error.hint) from error
+
+
+def _both(query: str, group: str) -> str:
+    return f"({query}) ({group})" if query.strip() and group.strip() else query or group
+
+
+def _asserts_file(store: Store, request: LayersRequest) -> Path | None:
+    if request.asserts is not None:
+        return request.asserts
+    beside = store.path.parent / asserts.NAME if store.path else None
+    return beside if beside is not None and beside.is_file() else None
+
+
+def _newest(store: Store, request: LayersRequest) -> tuple[str, str, str]:
+    """The two newest variants, else prompts, else models; else the runs before and since the start
+    of the middle one."""
+    rows = _rows(store, "QUERY", request.query)
+    for field, column in (("variant", "variant"), ("prompt", "prompt"), ("model", "models")):
+        found = newest_groups(rows, field, column)
+        if len(found) > 1:
+            (after, _), (before, _), *_ = found
+            return before, after, f"the two newest {field}s"
+    starts = sorted(row.start_ns for row in rows if row.start_ns is not None)
+    if starts:
+        middle = datetime.fromtimestamp(starts[len(starts) // 2] / 1e9, UTC)
+        day = f"{middle:%Y-%m-%dT%H:%M}"
+        if starts[0] / 1e9 < middle.replace(second=0, microsecond=0).timestamp():
+            return f"before:{day}", f"since:{day}", "the older and the newer half"
+    raise NoGroups(
+        "no two groups to compare: no two variants, system prompts, models or start times",
+        "Try: arc stats --layers --before QUERY --after QUERY",
+    )
+
+
+# --- in words
+
+
+def sentence(view: LayersView) -> str:
+    """Where the layers point, or why that is unclear."""
+    found = view.figures.routing
+    if found.down is None:
+        return _none_down(view.figures)
+    down = f"{found.down} {NAMES[found.down]}"
+    match found.suspect:
+        case "environment or check":
+            return (
+                f"{down} is down and {_named(['L2'])} held: suspect the environment or the check."
+            )
+        case "plan":
+            return (
+                f"{down} is down and {_named(['L1'])} held: the plan drifts; look at the context."
+            )
+        case "tool definitions":
+            what = _tools(view.figures)
+            return f"{down} is down and tool definitions differ ({what}): the blast radius of that."
+        case "unclear":
+            return f"Unclear: {down} is down, {_unclear(view)}."
+
+
+def _none_down(found: LayerFigures) -> str:
+    loose = [each.layer for each in found.layers if each.state == "inconclusive"]
+    held = [each.layer for each in found.layers if each.state == "held"]
+    if loose:
+        return f"Unclear: no layer is shown to be down; {_named(loose)} inconclusive."
+    return f"No layer is down: {_named(held)} held." if held else "Unclear: no layer was evaluated."
+
+
+def _unclear(view: LayersView) -> str:
+    found = view.figures.routing
+    match found.why:
+        case "tools same":
+            return "and the tool definitions are the same in both groups"
+        case "tools unknown":
+            return "and the tool definitions are not recorded in both groups"
+        case "not held":
+            return f"but {_named(found.layers)} not shown to have held"
+        case "not evaluated":
+            return f"but {_named(found.layers)} not evaluated"
+        case _:
+            return "and no layer stands below it: see which asserts fail"
+
+
+def _named(layers: Sequence[Layer]) -> str:
+    return ", ".join(f"{layer} {NAMES[layer]}" for layer in layers)
+
+
+def _tools(found: LayerFigures) -> str:
+    tools = found.tools or ()
+    shown = ", ".join(f"{format.one_line(each.tool)} {each.how}" for each in tools[:SHOWN])
+    more = len(tools) - SHOWN
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+COLUMNS = ("layer", "before", "after", "change", "", "tasks", "runs")
+
+
+def cells(view: LayersView, each: LayerChange) -> tuple[str, ...]:
+    """A row of `COLUMNS`."""
+    name = f"{each.layer} {NAMES[each.layer]}"
+    if each.change is None:
+        unknown = format.UNKNOWN
+        runs = f"{each.runs[0]}, {each.runs[1]}"
+        return name, unknown, unknown, unknown, each.state, unknown, runs
+    return (
+        name,
+        share(each.before),
+        share(each.after),
+        change_text(each),
+        each.state,
+        f"{each.before.n} shared" if each.paired else f"{each.before.n}, {each.after.n}",
+        f"{each.runs[0]}, {each.runs[1]}",
+    )
+
+
+def change_text(each: LayerChange) -> str:
+    """`-.20 (-.29 to -.11)`."""
+    if each.change is None or each.low is None or each.high is None:
+        return format.UNKNOWN
+    return f"{signed(each.change)} ({signed(each.low)} to {signed(each.high)})"
+
+
+def _missing(view: LayersView, each: LayerChange) -> str:
+    """Why a layer was not evaluated."""
+    if any(each.runs):
+        return "fewer than two tasks in a group have it"
+    match each.layer:
+        case "L0":
+            if view.asserts is None:
+                return "no asserts.toml beside the database. Try: --asserts FILE"
+            return "no assert is about a completion of these runs"
+        case "L1":
+            return "no gold calls. Try: arc gold import FILE"
+        case "L2":
+            return "no step has a score"
+        case "L3":
+            return "no run has an outcome"
+
+
+def groups_line(view: LayersView) -> str:
+    """Which groups these are."""
+    chosen = f" ({view.chosen})" if view.chosen else ""
+    sides = (
+        f"{name} '{format.one_line(each.query)}', {format.count(each.runs, 'run')}"
+        for name, each in (("before", view.before), ("after", view.after))
+    )
+    return f"{'; '.join(sides)}{chosen}"
+
+
+def notices(view: LayersView) -> Iterator[str]:
+    """What a reader must know besides the figures."""
+    found = view.figures
+    for each in found.layers:
+        if each.state == "not evaluated":
+            yield f"{_named([each.layer])} not evaluated: {_missing(view, each)}."
+    if found.rubric is not None:
+        by = "arc's rules: what a rule can check, not accuracy"
+        by = by if found.rubric == RULES else f"{format.one_line(found.rubric)}, an approved judge"
+        yield f"L2 rubric: mean score of a run's steps, by {by}."
+    if found.judge_left is not None:
+        judge, scored = found.judge_left
+        yield (
+            f"{format.one_line(judge)} is approved, but scored {format.count(scored, 'run')}: fewer"
+            " than half of a group."
+        )
+    if found.tools and found.routing.suspect != "tool definitions":
+        yield f"Tool definitions differ: {_tools(found)}."
+    if found.also:
+        yield f"The groups also differ in {' and '.join(found.also)}: a change may be due to that."
+    apart = [each.layer for each in found.layers if each.change is not None and not each.paired]
+    if apart:
+        yield f"Too few tasks in both groups at {_named(apart)}: all tasks of each are compared."
+    yield from _needed(found)
+
+
+def _needed(found: LayerFigures) -> Iterator[str]:
+    needed = found.needed
+    if needed is None:
+        return
+    paired = all(each.paired for each in found.layers if each.change is not None)
+    tasks = format.count(needed.tasks, "shared task" if paired else "task")
+    yield (
+        f"To tell a {100 * needed.drop:.0f}-point drop at one layer from none at these rates takes"
+        f" about {format.count(needed.runs, 'run')} a group, of {tasks}"
+        f" (in {format.percent(needed.power)} of comparisons)."
+    )
+
+
+def basis(view: LayersView) -> Iterator[str]:
+    """By which rules that is said."""
+    found = view.figures
+    margin = points(found.margin)
+    layers = sum(each.change is not None for each in found.layers)
+    yield (
+        f"down: the change is at least -{margin} and its interval below 0;"
+        f" held: the interval is above -{margin} (--margin)"
+    )
+    yield (
+        "rates: means over tasks with Wilson's 95 % interval; change: Bonett and Price, by task,"
+        f" each end false in {format.percent(ALPHA)} / {format.count(layers, 'layer')}"
+    )
+
+
+def assert_cells(view: LayersView) -> list[tuple[str, ...]]:
+    """(assert, before, after, completions, unknown) of each assert, the largest drop first."""
+
+    def drop(at: int) -> float:
+        each = view.figures.asserts[at]
+        return (each.after.value or 0.0) - (each.before.value or 0.0)
+
+    order = sorted(range(len(view.figures.asserts)), key=lambda at: (drop(at), at))
+    return [
+        (
+            format.cut(format.one_line(each.name), 40),
+            short(each.before.value),
+            short(each.after.value),
+            f"{each.checked[0]}, {each.checked[1]}",
+            f"{each.unknown} unknown" if each.unknown else "",
+        )
+        for each in (view.figures.asserts[at] for at in order)
+    ]
