@@ -153,7 +153,7 @@ def sentence(view: LayersView) -> str:
     found = view.figures.routing
     if found.down is None:
         return _none_down(view.figures)
-    down = f"{found.down} {NAMES[found.down]}"
+    down = _named([found.down])
     match found.suspect:
         case "environment or check":
             return (
@@ -174,7 +174,7 @@ def _none_down(found: LayerFigures) -> str:
     loose = [each.layer for each in found.layers if each.state == "inconclusive"]
     held = [each.layer for each in found.layers if each.state == "held"]
     if loose:
-        return f"Unclear: no layer is shown to be down; {_named(loose)} inconclusive."
+        return f"Unclear: no layer is shown to be down; inconclusive: {_named(loose)}."
     return f"No layer is down: {_named(held)} held." if held else "Unclear: no layer was evaluated."
 
 
@@ -186,15 +186,16 @@ def _unclear(view: LayersView) -> str:
         case "tools unknown":
             return "and the tool definitions are not recorded in both groups"
         case "not held":
-            return f"but {_named(found.layers)} not shown to have held"
+            return f"but it is not shown that {_named(found.layers)} held"
         case "not evaluated":
-            return f"but {_named(found.layers)} not evaluated"
+            return f"but {_named(found.layers)} was not evaluated"
         case _:
             return "and no layer stands below it: see which asserts fail"
 
 
 def _named(layers: Sequence[Layer]) -> str:
-    return ", ".join(f"{layer} {NAMES[layer]}" for layer in layers)
+    *first, last = (f"{layer} ({NAMES[layer]})" for layer in layers)
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _tools(found: LayerFigures) -> str:
@@ -268,7 +269,7 @@ def notices(view: LayersView) -> Iterator[str]:
     if found.rubric is not None:
         by = "arc's rules: what a rule can check, not accuracy"
         by = by if found.rubric == RULES else f"{format.one_line(found.rubric)}, an approved judge"
-        yield f"L2 rubric: mean score of a run's steps, by {by}."
+        yield f"L2: mean score of a run's steps, by {by}."
     if found.judge_left is not None:
         judge, scored = found.judge_left
         yield (
