@@ -43,6 +43,11 @@ from taxonomy.query.listing import RunRow
 Kind: TypeAlias = Literal["outcomes", "decisions"]
 """What is counted: runs that passed, or replayed responses that match what was recorded."""
 
+Groups: TypeAlias = tuple[tuple[str, str], ...]
+"""(a query, what it means) of groups of runs that may be compared."""
+
+GROUP_HINT = "or a query, such as variant=v4 since:2026-11-01"
+
 NONE_HELD_OUT = HeldOutNote()
 
 SHOWN = 20
@@ -260,7 +265,7 @@ def _refuse_golden(baseline: Group, candidate: Group, golden: GoldenSet | None) 
         )
 
 
-def group_queries(store: Store) -> tuple[tuple[str, str], ...]:
+def group_queries(store: Store) -> Groups:
     """(a query, what it means) of each variant, else of each model, that has runs of a task: what
     may be compared, the newest first."""
     rows = [row for row in run_rows(store) if row.task is not None]

@@ -208,7 +208,7 @@ def _tools(found: LayerFigures) -> str:
 COLUMNS = ("layer", "before", "after", "change", "", "tasks", "runs")
 
 
-def cells(view: LayersView, each: LayerChange) -> tuple[str, ...]:
+def cells(each: LayerChange) -> tuple[str, ...]:
     """A row of `COLUMNS`."""
     name = f"{each.layer} {NAMES[each.layer]}"
     if each.change is None:
@@ -226,6 +226,17 @@ def cells(view: LayersView, each: LayerChange) -> tuple[str, ...]:
     )
 
 
+def short_lines(view: LayersView) -> list[str]:
+    """The layers in columns of less than 72 cells, a line each under a head."""
+    rows = [("layer", "", "before → after", "change", "tasks")]
+    for each in view.figures.layers:
+        name, _, _, change, state, tasks, _ = cells(each)
+        rates = f"{short(each.before.value)} → {short(each.after.value)}"
+        rows.append((name, state, rates if each.change is not None else "", change, tasks))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+
+
 def change_text(each: LayerChange) -> str:
     """`-.20 (-.29 to -.11)`."""
     if each.change is None or each.low is None or each.high is None:
@@ -240,7 +251,7 @@ def _missing(view: LayersView, each: LayerChange) -> str:
     match each.layer:
         case "L0":
             if view.asserts is None:
-                return "no asserts.toml beside the database. Try: --asserts FILE"
+                return "no asserts.toml beside the database"
             return "no assert is about a completion of these runs"
         case "L1":
             return "no gold calls. Try: arc gold import FILE"

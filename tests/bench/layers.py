@@ -185,7 +185,7 @@ def shipped() -> Results:
 
 def tables(found: Results) -> str:
     """The figures as Markdown."""
-    sizes = (*TASKS, found.needed)
+    sizes = sorted((*TASKS, found.needed))
     repeats = found.uncovered[0].repeats
     head = " | ".join(f"{size} tasks" for size in sizes)
     rule = " | ".join("---" for _ in sizes)
@@ -210,7 +210,7 @@ def tables(found: Results) -> str:
 
 def _rows(cells: tuple[Cell, ...], which: str) -> Iterator[str]:
     for name in dict.fromkeys(cell.name for cell in cells):
-        own = [cell for cell in cells if cell.name == name]
+        own = sorted((cell for cell in cells if cell.name == name), key=lambda cell: cell.tasks)
         shares = [share(getattr(cell, which), cell.repeats) for cell in own]
         yield f"| {name} | {' | '.join(shares)} |"
 

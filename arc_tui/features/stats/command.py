@@ -238,7 +238,7 @@ def print_layers(out: Console, view: LayersView) -> None:
     print_line(out, format.plain(sentence(view)), "bold")
     print_line(out, format.plain(groups_line(view)))
     out.print()
-    print_table(out, LAYER_COLUMNS, [list(layer_cells(view, e)) for e in view.figures.layers])
+    print_table(out, LAYER_COLUMNS, [list(layer_cells(each)) for each in view.figures.layers])
     if view.figures.asserts:
         out.print()
         head = ["assert", "before", "after", "completions", ""]
