@@ -287,10 +287,11 @@ def newest_groups(
         if name and (field != "model" or "," not in name):
             found.setdefault(name, []).append(row)
     newest = sorted(found, key=lambda name: max(map(_began, found[name])), reverse=True)
-    return tuple((f"{field}={_value(name)}", found[name]) for name in newest)
+    return tuple((f"{field}={query_value(name)}", found[name]) for name in newest)
 
 
-def _value(name: str) -> str:
+def query_value(name: str) -> str:
+    """A name as it stands in a query, quoted where it must be."""
     return name if re.fullmatch(r"[\w.-]+", name) else quote(name)
 
 
