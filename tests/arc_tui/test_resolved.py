@@ -122,7 +122,8 @@ class TestMeasured:
         assert found["verdict"] == "unknown"
         said = cost(db, "--route", "small").out
         assert "– a resolved task · resolution unknown" in said
-        assert "Whether routing pays is unknown. Try: --routed-resolution" in said
+        assert "Whether routing pays is unknown: no resolution of the routed agent." in said
+        assert "Try: --routed-resolution .6, or a QUERY to measure it on" in said
 
     def test_it_is_measured_on_the_runs_of_a_query(self, db: Path) -> None:
         found = resolved(db, *ROUTED, "--routed-resolution", 'task="task 1" or task="task 0"')
@@ -144,6 +145,7 @@ class TestRefused:
         ("words", "why"),
         [
             (("--resolution", "65"), "'65' is not a share over 0 and up to 1, nor a query"),
+            (("--resolution", "65%"), "'65%' is not a share"),
             (("--resolution", "0"), "'0' is not a share"),
             (("--resolution", "nan"), "'nan' is not a share"),
             (("--resolution", "variant=none"), "no run matches 'variant=none'"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, get_args
@@ -25,11 +26,22 @@ from arc_tui.features.cost.text import (
     spending_tokens,
     used_words,
 )
-from arc_tui.features.cost.view import SHOWN, CostRequest, CostView, Where, build_cost, unused
+from arc_tui.features.cost.view import (
+    SHOWN,
+    CostRequest,
+    CostView,
+    Where,
+    build_cost,
+    share_of,
+    unused,
+)
 from arc_tui.ui import format
 from arc_tui.ui.format import amount, cost_of_sends, percent, sends_usd, size, steps_named
 from taxonomy.metrics.cost import spent
+from taxonomy.stats.routing import Compared
 from taxonomy.waste import CacheBreak, LoopCost, Redundant, Resent, Spending, StepCost
+
+_NUMBER = re.compile(r"[-+.\d]+%?|nan|[-+]?inf", re.I)
 
 
 class _Resolution(click.ParamType[float | str]):
@@ -40,13 +52,10 @@ class _Resolution(click.ParamType[float | str]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float | str:
-        try:
-            share = float(value)
-        except ValueError:
-            return str(value)
-        if not 0 < share <= 1:
+        share = share_of(value)
+        if share is None and _NUMBER.fullmatch(value):
             self.fail(f"{value!r} is not a share over 0 and up to 1, nor a query", param, ctx)
-        return share
+        return str(value) if share is None else share
 
 
 @click.command(
@@ -126,7 +135,19 @@ def sections(view: CostView) -> Iterator[tuple[str, list[str]]]:
     if view.route is not None:
         yield f"at the prices of {format.one_line(view.route.model)}", route_lines(view.route)
     if view.resolved is not None:
-        yield "a resolved task", resolved_lines(view.resolved)
+        yield "a resolved task", [*resolved_lines(view.resolved), *_resolution_hints(view.resolved)]
+
+
+def _resolution_hints(found: Compared) -> Iterator[str]:
+    """What would be known with another option."""
+    options = {"--resolution": found.recorded, "--routed-resolution": found.routed}
+    lacking = [
+        option
+        for option, each in options.items()
+        if each is not None and each.resolution.value is None
+    ]
+    if lacking:
+        yield f"Try: {', '.join(f'{each} .6' for each in lacking)}, or a QUERY to measure it on"
 
 
 def _figures(spent: Spending) -> Iterator[str]:

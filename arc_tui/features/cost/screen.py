@@ -28,7 +28,7 @@ from arc_tui.features.cost.text import (
     sentence,
     used_count,
 )
-from arc_tui.features.cost.view import CostRequest, CostView, Where, build_cost
+from arc_tui.features.cost.view import CostRequest, CostView, Where, build_cost, share_of
 from arc_tui.navigation import ReturnToTrace
 from arc_tui.ui import format
 from arc_tui.ui.bindings import bind, pane_keys
@@ -179,12 +179,12 @@ def _fact(fact: Fact, place: int) -> tuple[Item, ...]:
 
 ROUTE_WORDS = (
     "Estimate the cost of the same tokens at another model's prices. Cost only: another model"
-    " counts tokens differently, acts differently and may not solve the task. Measure its"
-    " resolution rate separately."
+    " counts tokens differently, acts differently and may not solve the task. What a resolved task"
+    " would cost is known with the resolution of the routed agent: measure it."
 )
 
 
-_WHERE: dict[str, Where] = {"": "all", "all": "all", "short": "short", "read-only": "read-only"}
+_WHERE: dict[str, Where] = {"all": "all", "short": "short", "read-only": "read-only"}
 
 
 class CostScreen(ArcScreen):
@@ -256,23 +256,28 @@ class CostScreen(ArcScreen):
         self.post_message(ReturnToTrace(self.trace, event.step))
 
     def action_route(self) -> None:
-        hint = f"model name, then optionally one of: {', '.join(get_args(Where))}"
+        hint = f"model, then optionally {', '.join(get_args(Where))}, and a resolution such as .6"
         self.app.push_screen(AskBox("Other model", ROUTE_WORDS, hint=hint), self._route)
 
     def _route(self, answer: str | None) -> None:
         if answer is None:
             return
-        model, _, rest = answer.partition(" ")
-        where: Where | None = _WHERE.get(rest.strip())
-        if where is None:
-            known = ", ".join(get_args(Where))
-            self.say(f"Unknown steps '{rest.strip()}'. Known: {known}.", severity="warning")
-            return
-        self.ask(
-            lambda store: build_cost(store, self.trace, CostRequest(route=model, where=where)),
-            self.Routed,
-            group="route",
-        )
+        model, *rest = answer.split() or [""]
+        where: Where = "all"
+        resolution: float | None = None
+        for word in rest:
+            share = share_of(word)
+            if word in _WHERE:
+                where = _WHERE[word]
+            elif share is not None:
+                resolution = share
+            else:
+                known = ", ".join(get_args(Where))
+                said = f"Unknown steps '{word}'. Known: {known}; or a resolution such as .6."
+                self.say(said, severity="warning")
+                return
+        request = CostRequest(route=model, where=where, routed_resolution=resolution)
+        self.ask(lambda store: build_cost(store, self.trace, request), self.Routed, group="route")
 
     def action_pane(self) -> None:
         pane = self.costs if self.focused is self.page else self.page

@@ -90,9 +90,9 @@ def route_lines(route: WhatIf) -> list[str]:
         return ["No step has a known price for both models."]
     count = format.count(len(route.routed), "step")
     low, high = sorted((route.cached_usd, route.fresh_usd))
-    range_ = amount(low) if low == high else f"{amount(low)} to {amount(high)}"
     lines = [
-        f"{route.where}, {count} routed: {amount(route.now_usd)} would be {range_}"
+        f"{route.where}, {count} routed: {amount(route.now_usd)} would be"
+        f" {_span((low, high))}"
         f" by {route.prices}; {route.caveat}"
     ]
     if low != high:
@@ -166,13 +166,15 @@ def _verdict(found: Compared) -> Iterator[str]:
         case "not shown":
             yield f"Not shown that routing pays: {after} a resolved task against {before}{told}."
         case "unknown":
+            names = ("recorded", "routed")
             lacking = [
-                f"{option} (a share or a QUERY)"
-                for option, each in zip(("--resolution", "--routed-resolution"), both, strict=True)
+                name
+                for name, each in zip(names, both, strict=True)
                 if each.resolution.value is None
             ]
-            why = f"Try: {', '.join(lacking)}" if lacking else "no run is resolved"
-            yield f"Whether routing pays is unknown. {why}"
+            agents = f"the {' and the '.join(lacking)} agent"
+            why = f"no resolution of {agents}" if lacking else "no run is resolved"
+            yield f"Whether routing pays is unknown: {why}."
     if found.break_even is not None:
         low, high = found.break_even
         if low >= 1:

@@ -95,6 +95,15 @@ class CostRequest(Struct, frozen=True, kw_only=True):
 PLAIN = CostRequest()
 
 
+def share_of(text: str) -> float | None:
+    """A resolution as it is written, None where the text is no share over 0 and up to 1."""
+    try:
+        share = float(text)
+    except ValueError:
+        return None
+    return share if 0 < share <= 1 else None
+
+
 def build_cost(store: Store, name: str, request: CostRequest = PLAIN) -> CostView:
     """The cost of a trace, with what was asked besides. Raises NotFound, and ArcError where a query
     cannot be read or means no run of known outcome."""
