@@ -17,7 +17,7 @@ from arc_tui.views.runs import run_rows
 from replay.errors import ArcError
 from replay.store.handle import Store
 from taxonomy.held_out import HeldOutNote, hidden, parted
-from taxonomy.metrics.layers import ALPHA, MARGIN, Layer, LayerChange
+from taxonomy.metrics.layers import ALPHA, FEW, MARGIN, Layer, LayerChange
 from taxonomy.query.language import BadQuery
 from taxonomy.query.listing import RunRow
 from taxonomy.stats import asserts
@@ -36,7 +36,8 @@ SHOWN = 5
 
 class LayersRequest(Struct, frozen=True, kw_only=True):
     """Which groups, of the runs that `query` means: two queries, or none for the two newest
-    variants, prompts or models. `asserts` None: the file beside the database, if there is one."""
+    variants, prompts or models of several tasks. `asserts` None: the file beside the database, if
+    there is one."""
 
     before: str | None = None
     after: str | None = None
@@ -130,9 +131,10 @@ def _newest(store: Store, request: LayersRequest) -> tuple[str, str, str]:
     rows = _rows(store, "QUERY", request.query)
     for field, column in (("variant", "variant"), ("prompt", "prompt"), ("model", "models")):
         found = newest_groups(rows, field, column)
-        if len(found) > 1:
-            (after, _), (before, _), *_ = found
-            return before, after, f"the two newest {field}s"
+        several = [each for each in found if len({row.task or row.trace for row in each[1]}) > 1]
+        if len(several) > 1:
+            (after, _), (before, _), *_ = several
+            return before, after, f"the two newest {field}s of several tasks"
     starts = sorted(row.start_ns for row in rows if row.start_ns is not None)
     if starts:
         middle = datetime.fromtimestamp(starts[len(starts) // 2] / 1e9, UTC)
@@ -211,10 +213,6 @@ COLUMNS = ("layer", "before", "after", "change", "", "tasks", "runs")
 def cells(each: LayerChange) -> tuple[str, ...]:
     """A row of `COLUMNS`."""
     name = f"{each.layer} {NAMES[each.layer]}"
-    if each.change is None:
-        unknown = format.UNKNOWN
-        runs = f"{each.runs[0]}, {each.runs[1]}"
-        return name, unknown, unknown, unknown, each.state, unknown, runs
     return (
         name,
         share(each.before),
@@ -231,8 +229,9 @@ def short_lines(view: LayersView) -> list[str]:
     rows = [("layer", "", "before → after", "change", "tasks")]
     for each in view.figures.layers:
         name, _, _, change, state, tasks, _ = cells(each)
-        rates = f"{short(each.before.value)} → {short(each.after.value)}"
-        rows.append((name, state, rates if each.change is not None else "", change, tasks))
+        known = each.before.n and each.after.n
+        rates = f"{short(each.before.value)} → {short(each.after.value)}" if known else ""
+        rows.append((name, state, rates, change, tasks))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
@@ -301,11 +300,13 @@ def _needed(found: LayerFigures) -> Iterator[str]:
     needed = found.needed
     if needed is None:
         return
-    paired = all(each.paired for each in found.layers if each.change is not None)
+    known = [each for each in found.layers if each.change is not None]
+    paired = all(each.paired for each in known)
+    few = any(min(each.before.n, each.after.n) < FEW for each in known)
     tasks = format.count(needed.tasks, "shared task" if paired else "task")
     yield (
         f"To tell a {100 * needed.drop:.0f}-point drop at one layer from none at these rates takes"
-        f" about {format.count(needed.runs, 'run')} a group, of {tasks}"
+        f" {'at most' if few else 'about'} {format.count(needed.runs, 'run')} a group, of {tasks}"
         f" (in {format.percent(needed.power)} of comparisons)."
     )
 
@@ -315,6 +316,8 @@ def basis(view: LayersView) -> Iterator[str]:
     found = view.figures
     margin = points(found.margin)
     layers = sum(each.change is not None for each in found.layers)
+    if not layers:
+        return
     yield (
         f"down: the change is at least -{margin} and its interval below 0;"
         f" held: the interval is above -{margin} (--margin)"

@@ -223,6 +223,20 @@ class TestGroups:
             "before 'variant=old', 4 runs; after 'variant=new', 4 runs (the two newest" in said.out
         )
 
+    def test_a_variant_of_one_task_is_not_chosen(self, db: Path) -> None:
+        put_pyramid(db, tasks=4)
+        put_runs(db, "newest", {"task 00": (1, 0)}, recorded=run().spans)
+        said = spoken("--db", str(db), "stats", "--layers", cwd=db.parent)
+        assert "after 'variant=new', 4 runs" in said.out
+
+    def test_one_task_a_group_has_rates_and_no_change(self, db: Path) -> None:
+        put_pyramid(db, tasks=1)
+        said = layers(db)
+        assert first_line(said) == "Unclear: no layer was evaluated."
+        assert "L3 (outcome) not evaluated: fewer than two tasks in a group have it." in said.out
+        row = next(line for line in said.out.splitlines() if line.startswith("L3 outcome"))
+        assert row.split()[2:4] == ["1.00", "(.21–1.00)"]
+
     def test_a_query_narrows_both(self, db: Path) -> None:
         put_pyramid(db, tasks=4)
         assert "2 shared" in layers(db, "task:00 or task:01", *OLD_NEW).out

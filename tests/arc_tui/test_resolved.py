@@ -88,6 +88,11 @@ class TestTheArticlesExample:
             " measure it before you route.",
         ]
 
+    def test_the_page_of_the_docs_shows_what_is_printed(self, db: Path) -> None:
+        words = (*ROUTED, "--routed-resolution", ".60", "--runs-per-month", "10000")
+        page = Path("docs/guide/cost.md").read_text()
+        assert "\n  ".join(["a resolved task", *lines(cost(db, *words))]) in page
+
     def test_routed_and_resolution_collapsed(self, db: Path) -> None:
         """A third of the cost of a run, and dearer all the same."""
         found = resolved(db, *ROUTED, "--routed-resolution", ".2")

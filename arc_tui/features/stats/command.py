@@ -100,7 +100,11 @@ def _edges(_: click.Context, __: click.Parameter, given: str | None) -> tuple[fl
 
 
 @click.command(
-    epilog=examples("arc stats --by variant", "arc stats outcome:failed --by task --json")
+    epilog=examples(
+        "arc stats --by variant",
+        "arc stats outcome:failed --by task --json",
+        "arc stats --layers --before variant=v4 --after variant=v8",
+    )
 )
 @click.argument("query", nargs=-1)
 @click.option(
