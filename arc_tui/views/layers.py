@@ -152,19 +152,15 @@ def _newest(store: Store, request: LayersRequest) -> tuple[str, str, str]:
 
 def sentence(view: LayersView) -> str:
     """Where the layers point, or why that is unclear."""
-    found = view.figures.routing
+    found = view.figures.verdict
     if found.down is None:
         return _none_down(view.figures)
-    down = _named([found.down])
+    down = _list_layers([found.down])
     match found.suspect:
         case "environment or check":
-            return (
-                f"{down} is down and {_named(['L2'])} held: suspect the environment or the check."
-            )
+            return f"{down} is down and {_list_layers(['L2'])} held: suspect the environment or the check."
         case "plan":
-            return (
-                f"{down} is down and {_named(['L1'])} held: the plan drifts; look at the context."
-            )
+            return f"{down} is down and {_list_layers(['L1'])} held: the plan drifts; look at the context."
         case "tool definitions":
             what = _tools(view.figures)
             return f"{down} is down and tool definitions differ ({what}): the blast radius of that."
@@ -176,26 +172,30 @@ def _none_down(found: LayerFigures) -> str:
     loose = [each.layer for each in found.layers if each.state == "inconclusive"]
     held = [each.layer for each in found.layers if each.state == "held"]
     if loose:
-        return f"Unclear: no layer is shown to be down; inconclusive: {_named(loose)}."
-    return f"No layer is down: {_named(held)} held." if held else "Unclear: no layer was evaluated."
+        return f"Unclear: no layer is shown to be down; inconclusive: {_list_layers(loose)}."
+    return (
+        f"No layer is down: {_list_layers(held)} held."
+        if held
+        else "Unclear: no layer was evaluated."
+    )
 
 
 def _unclear(view: LayersView) -> str:
-    found = view.figures.routing
+    found = view.figures.verdict
     match found.why:
         case "tools same":
             return "and the tool definitions are the same in both groups"
         case "tools unknown":
             return "and the tool definitions are not recorded in both groups"
         case "not held":
-            return f"but it is not shown that {_named(found.layers)} held"
+            return f"but it is not shown that {_list_layers(found.layers)} held"
         case "not evaluated":
-            return f"but {_named(found.layers)} was not evaluated"
+            return f"but {_list_layers(found.layers)} was not evaluated"
         case _:
             return "and no layer stands below it: see which asserts fail"
 
 
-def _named(layers: Sequence[Layer]) -> str:
+def _list_layers(layers: Sequence[Layer]) -> str:
     *first, last = (f"{layer} ({NAMES[layer]})" for layer in layers)
     return f"{', '.join(first)} and {last}" if first else last
 
@@ -275,7 +275,7 @@ def notices(view: LayersView) -> Iterator[str]:
     found = view.figures
     for each in found.layers:
         if each.state == "not evaluated":
-            yield f"{_named([each.layer])} not evaluated: {_missing(view, each)}."
+            yield f"{_list_layers([each.layer])} not evaluated: {_missing(view, each)}."
     if found.rubric is not None:
         by = "arc's rules: what a rule can check, not accuracy"
         by = by if found.rubric == RULES else f"{format.one_line(found.rubric)}, an approved judge"
@@ -286,17 +286,17 @@ def notices(view: LayersView) -> Iterator[str]:
             f"{format.one_line(judge)} is approved, but scored {format.count(scored, 'run')}: fewer"
             " than half of a group."
         )
-    if found.tools and found.routing.suspect != "tool definitions":
+    if found.tools and found.verdict.suspect != "tool definitions":
         yield f"Tool definitions differ: {_tools(found)}."
     if found.also:
         yield f"The groups also differ in {' and '.join(found.also)}: a change may be due to that."
     apart = [each.layer for each in found.layers if each.change is not None and not each.paired]
     if apart:
-        yield f"Too few tasks in both groups at {_named(apart)}: all tasks of each are compared."
-    yield from _needed(found)
+        yield f"Too few tasks in both groups at {_list_layers(apart)}: all tasks of each are compared."
+    yield from _say_needed(found)
 
 
-def _needed(found: LayerFigures) -> Iterator[str]:
+def _say_needed(found: LayerFigures) -> Iterator[str]:
     needed = found.needed
     if needed is None:
         return

@@ -75,7 +75,7 @@ class LayerChange(Struct, frozen=True, kw_only=True):
     state: State
 
 
-class Routing(Struct, frozen=True, kw_only=True):
+class LayerVerdict(Struct, frozen=True, kw_only=True):
     """Where the layers point. `down` is the lowest layer that is down, None where none is; `why` is
     set where the suspect is unclear, and `layers` are those that it is about."""
 
@@ -210,7 +210,7 @@ def _around(mean: float, error: float, freedom: int, alpha: float) -> tuple[floa
 # --- the decision
 
 
-def route(changes: Iterable[LayerChange], tools_changed: bool | None) -> Routing:
+def route(changes: Iterable[LayerChange], tools_changed: bool | None) -> LayerVerdict:
     """Where the layers point; `tools_changed`: do the groups differ in their tool definitions, None
     where those are not recorded.
 
@@ -220,21 +220,23 @@ def route(changes: Iterable[LayerChange], tools_changed: bool | None) -> Routing
     known = {each.layer: each.state for each in changes}
     down = next((layer for layer in LAYERS if known[layer] == "down"), None)
     if down is None:
-        return Routing(suspect="unclear", down=None, why="none down")
+        return LayerVerdict(suspect="unclear", down=None, why="none down")
     if down == "L0":
-        return Routing(suspect="unclear", down=down, why="asserts down", layers=(down,))
+        return LayerVerdict(suspect="unclear", down=down, why="asserts down", layers=(down,))
     if down == "L1":
         if tools_changed:
-            return Routing(suspect="tool definitions", down=down)
+            return LayerVerdict(suspect="tool definitions", down=down)
         why: Why = "tools unknown" if tools_changed is None else "tools same"
-        return Routing(suspect="unclear", down=down, why=why, layers=(down,))
+        return LayerVerdict(suspect="unclear", down=down, why=why, layers=(down,))
     at = LAYERS.index(down)
     if known[LAYERS[at - 1]] == "not evaluated":
-        return Routing(suspect="unclear", down=down, why="not evaluated", layers=(LAYERS[at - 1],))
+        return LayerVerdict(
+            suspect="unclear", down=down, why="not evaluated", layers=(LAYERS[at - 1],)
+        )
     loose = tuple(layer for layer in LAYERS[:at] if known[layer] == "inconclusive")
     if loose:
-        return Routing(suspect="unclear", down=down, why="not held", layers=loose)
-    return Routing(suspect="plan" if down == "L2" else "environment or check", down=down)
+        return LayerVerdict(suspect="unclear", down=down, why="not held", layers=loose)
+    return LayerVerdict(suspect="plan" if down == "L2" else "environment or check", down=down)
 
 
 # --- how many runs it takes

@@ -100,14 +100,14 @@ class Asserts:
         own = [each for each in self.all if each.task is None or is_like(task, each.task)]
         turns = [turn for turn in Reading(trace).turns if not turn.observer] if own else []
         return [
-            Checked(name=each.name, step=turn.index, held=self._held(each, text, labels))
+            Checked(name=each.name, step=turn.index, held=self._holds(each, text, labels))
             for each in own
             for turn in turns
             if _covers(each, turn, turns[-1])
             for text in _texts(each, turn)
         ]
 
-    def _held(self, given: Assert, text: str | None, labels: Mapping[str, str]) -> bool | None:
+    def _holds(self, given: Assert, text: str | None, labels: Mapping[str, str]) -> bool | None:
         if text is None:
             return None
         if given.contains is not None:
@@ -119,9 +119,9 @@ class Asserts:
             except TooLong:
                 return None
         if given.parses is not None:
-            return _parses(_unfenced(text), given.parses)
+            return _parses(_strip_fence(text), given.parses)
         if given.schema is not None:
-            return _fits(_unfenced(text), self._validators[given.name])
+            return _fits(_strip_fence(text), self._validators[given.name])
         return _classifies(given, text, labels)
 
 
@@ -221,7 +221,7 @@ def _texts(given: Assert, turn: Turn) -> Iterator[str | None]:
                 yield msgspec.json.encode(span.arguments).decode()
 
 
-def _unfenced(text: str) -> str:
+def _strip_fence(text: str) -> str:
     """What is in the fence where the whole text is one fenced block, else the text."""
     whole = text.strip()
     fenced = whole.startswith("```") and whole.endswith("```") and whole.count("```") == 2

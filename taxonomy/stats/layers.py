@@ -26,8 +26,8 @@ from taxonomy.metrics.layers import (
     MARGIN,
     Layer,
     LayerChange,
+    LayerVerdict,
     Needed,
-    Routing,
     compare_layers,
     route,
     runs_needed,
@@ -70,7 +70,7 @@ class LayerFigures(Struct, frozen=True, kw_only=True):
     """
 
     layers: tuple[LayerChange, ...]
-    routing: Routing
+    verdict: LayerVerdict
     needed: Needed | None
     margin: float
     rubric: str | None
@@ -87,14 +87,14 @@ def layer_figures(
     store: Store, sides: Sides, asserts: Asserts | None = None, margin: float = MARGIN
 ) -> LayerFigures:
     """The figures of two groups, before and after; without `asserts` L0 is not evaluated."""
-    checked = [_checked(store, rows, asserts) for rows in sides]
+    checked = [_check(store, rows, asserts) for rows in sides]
     rubric, scores, judge_left = _rubric(store, sides)
     found: dict[Layer, tuple[dict[str, list[float]], dict[str, list[float]]]] = {}
     values_of: dict[Layer, Sequence[Mapping[str, float | None]]] = {
         "L0": [_assert_shares(each) for each in checked],
         "L1": [{run.trace: call_f1(run) for run in runs_of(store, rows)} for rows in sides],
         "L2": scores,
-        "L3": [{row.trace: _passed(row) for row in rows} for rows in sides],
+        "L3": [{row.trace: _outcome(row) for row in rows} for rows in sides],
     }
     for layer, values in values_of.items():
         before, after = (
@@ -105,7 +105,7 @@ def layer_figures(
     tools = _tool_changes(store, sides)
     return LayerFigures(
         layers=layers,
-        routing=route(layers, None if tools is None else bool(tools)),
+        verdict=route(layers, None if tools is None else bool(tools)),
         needed=runs_needed(layers, margin),
         margin=margin,
         rubric=rubric,
@@ -132,14 +132,14 @@ def _task(row: TraceRow) -> str:
     return f"run {row.trace}" if row.task is None else f"task {row.task}"
 
 
-def _passed(row: TraceRow) -> float | None:
+def _outcome(row: TraceRow) -> float | None:
     return None if row.outcome == "unknown" else float(row.outcome == "passed")
 
 
 # --- L0
 
 
-def _checked(
+def _check(
     store: Store, rows: Sequence[TraceRow], asserts: Asserts | None
 ) -> dict[str, list[Checked]]:
     if asserts is None:

@@ -128,7 +128,7 @@ class TestFigures:
             TASKS, [TASKS, TASKS], True,
         )  # fmt: skip
         assert found["figures"]["rubric"] == "rules"
-        assert found["figures"]["routing"]["suspect"] == "environment or check"
+        assert found["figures"]["verdict"]["suspect"] == "environment or check"
         assert found["chosen"] is None
 
     def test_what_is_not_evaluated_says_why_and_what_to_do(self, db: Path) -> None:
@@ -286,5 +286,5 @@ def test_trials_of_real_runs_of_one_agent_are_told_apart_by_nothing(real: Import
             view = build_layers(store, LayersRequest(
                 before=f"format:tau-bench trial={one}", after=f"format:tau-bench trial={other}",
             ))  # fmt: skip
-            assert view.figures.routing.suspect == "unclear"
+            assert view.figures.verdict.suspect == "unclear"
             assert view.figures.layers[3].before.n == 50

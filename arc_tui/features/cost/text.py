@@ -117,7 +117,7 @@ def resolved_lines(found: Compared) -> list[str]:
 
 
 def _per_resolved(each: PerResolved, found: Compared) -> str:
-    parts = [f"{_span(each.run_usd)} a run", f"{_resolved(each)} a resolved task"]
+    parts = [f"{_span(each.run_usd)} a run", f"{_price_resolved(each)} a resolved task"]
     if each.month_usd is not None:
         runs = format.count(found.runs_per_month or 0, "run")
         parts.append(f"{_span(each.month_usd)} a month of {runs}")
@@ -129,7 +129,7 @@ def _span(usd: tuple[float, float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _resolved(each: PerResolved) -> str:
+def _price_resolved(each: PerResolved) -> str:
     if each.resolved_usd is None:
         return format.UNKNOWN
     if each.bounds is None:
@@ -157,7 +157,7 @@ def _verdict(found: Compared) -> Iterator[str]:
     both = (found.recorded, found.routed)
     assumed = any(each.resolution.assumed for each in both)
     told = " · resolution assumed: measure it before you route" if assumed else ""
-    before, after = (_resolved(each) for each in both)
+    before, after = (_price_resolved(each) for each in both)
     match found.verdict:
         case "pays":
             yield f"Routing pays: {after} a resolved task against {before}{told}."

@@ -112,11 +112,11 @@ def build_cost(store: Store, name: str, request: CostRequest = PLAIN) -> CostVie
     if request.route is not None:
         found = structs.replace(found, route=_routed(trace, request.route, request.where))
     if request.asks_resolved:
-        found = structs.replace(found, resolved=_resolved(store, trace, found, request))
+        found = structs.replace(found, resolved=_compare(store, trace, found, request))
     return found
 
 
-def _resolved(store: Store, trace: Trace, view: CostView, request: CostRequest) -> Compared | None:
+def _compare(store: Store, trace: Trace, view: CostView, request: CostRequest) -> Compared | None:
     """None where no step has a price."""
     route, spending = view.route, view.spending
     now = spending.cost_usd if route is None else route.now_usd
