@@ -292,7 +292,8 @@ def notices(view: LayersView) -> Iterator[str]:
         yield f"The groups also differ in {' and '.join(found.also)}: a change may be due to that."
     apart = [each.layer for each in found.layers if each.change is not None and not each.paired]
     if apart:
-        yield f"Too few tasks in both groups at {_list_layers(apart)}: all tasks of each are compared."
+        few = _list_layers(apart)
+        yield f"Too few tasks in both groups at {few}: all tasks of each are compared."
     yield from _say_needed(found)
 
 
