@@ -158,9 +158,11 @@ def sentence(view: LayersView) -> str:
     down = _list_layers([found.down])
     match found.suspect:
         case "environment or check":
-            return f"{down} is down and {_list_layers(['L2'])} held: suspect the environment or the check."
+            held = _list_layers(["L2"])
+            return f"{down} is down and {held} held: suspect the environment or the check."
         case "plan":
-            return f"{down} is down and {_list_layers(['L1'])} held: the plan drifts; look at the context."
+            held = _list_layers(["L1"])
+            return f"{down} is down and {held} held: the plan drifts; look at the context."
         case "tool definitions":
             what = _tools(view.figures)
             return f"{down} is down and tool definitions differ ({what}): the blast radius of that."
@@ -173,11 +175,9 @@ def _none_down(found: LayerFigures) -> str:
     held = [each.layer for each in found.layers if each.state == "held"]
     if loose:
         return f"Unclear: no layer is shown to be down; inconclusive: {_list_layers(loose)}."
-    return (
-        f"No layer is down: {_list_layers(held)} held."
-        if held
-        else "Unclear: no layer was evaluated."
-    )
+    if held:
+        return f"No layer is down: {_list_layers(held)} held."
+    return "Unclear: no layer was evaluated."
 
 
 def _unclear(view: LayersView) -> str:

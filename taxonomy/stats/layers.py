@@ -1,4 +1,5 @@
-"""The eval pyramid over two groups of runs of a database: what each layer counts, and the routing.
+"""The eval pyramid over two groups of runs of a database: what each layer counts, and
+where they point.
 
 L0 is the share of a run's asserts that held, L1 its tool-call F1 against gold, L2 the mean score of
 its steps (of one source in both groups: an approved judge where it scored at least half of the runs
