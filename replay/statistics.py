@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
+from statistics import NormalDist
 from typing import NamedTuple, TypeVar
 
 from msgspec import Struct
@@ -55,6 +56,27 @@ def wilson(share: float, n: float) -> tuple[float, float]:
     low = 0.0 if share == 0 else max(0.0, middle - half)
     high = 1.0 if share == 1 else min(1.0, middle + half)
     return low, high
+
+
+@lru_cache(maxsize=4096)
+def student_quantile(share: float, freedom: int) -> float:
+    """The quantile of Student's t at `share` with so many degrees of freedom, at least 1.
+
+    Exact for 1 and 2; for more the expansion around the normal quantile in powers of 1 / freedom
+    (Abramowitz and Stegun 26.7.5), within .02 for shares up to .9875.
+    """
+    z = NormalDist().inv_cdf(share)
+    if freedom <= 1:
+        return math.tan(math.pi * (share - 0.5))
+    if freedom == 2:
+        return (2 * share - 1) * math.sqrt(2 / (4 * share * (1 - share)))
+    terms = (
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
+    )
+    return z + math.fsum(term / float(freedom) ** power for power, term in enumerate(terms, 1))
 
 
 def fisher(hits: int, n: int, other_hits: int, other_n: int) -> float:

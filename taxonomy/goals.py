@@ -61,10 +61,10 @@ class Goal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def covers(self, turn: Turn) -> bool:
         """Is the step one of those this goal is about?"""
         return (
-            (self.steps is None or _within(self.steps, turn.index))
-            and (self.tool is None or any(_like(act.name, self.tool) for act in turn.acts))
+            (self.steps is None or is_within(self.steps, turn.index))
+            and (self.tool is None or any(is_like(act.name, self.tool) for act in turn.acts))
             and (self.says is None or self.says.lower() in turn.said.lower())
-            and (self.agent is None or _like(turn.ask.agent or "", self.agent))
+            and (self.agent is None or is_like(turn.ask.agent or "", self.agent))
         )
 
 
@@ -93,7 +93,7 @@ class Goals(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def of(self, header: Header) -> tuple[Goal, ...]:
         """The goals of a run's task, in the order of the file."""
         name = header.task or ""
-        return tuple(goal for task in self.task if _like(name, task.match) for goal in task.goal)
+        return tuple(goal for task in self.task if is_like(name, task.match) for goal in task.goal)
 
 
 class Seen(Struct, frozen=True, kw_only=True):
@@ -147,10 +147,14 @@ def _flaw(goal: Goal) -> str | None:
         return f"its weight is {goal.weight}; weights are 1, 2 and 3"
     if goal.steps is None and goal.tool is None and goal.says is None and goal.agent is None:
         return "it sets no steps: give `steps`, `tool`, `says` or `agent`"
-    if goal.steps is not None:
-        found = _RANGE.fullmatch(goal.steps)
-        if found is None or (found[2] and int(found[2]) < int(found[1])):
-            return f"steps {goal.steps!r} is not a range such as 4, 0-4 or 3-"
+    return None if goal.steps is None else range_problem(goal.steps)
+
+
+def range_problem(steps: str) -> str | None:
+    """What is wrong with steps as they are written, None where nothing is."""
+    found = _RANGE.fullmatch(steps)
+    if found is None or (found[2] and int(found[2]) < int(found[1])):
+        return f"steps {steps!r} is not a range such as 4, 0-4 or 3-"
     return None
 
 
@@ -209,7 +213,8 @@ def weighted(scores: Sequence[tuple[float | None, int]]) -> Weighted:
     return Weighted(value=mean, goals=len(known), of=len(scores))
 
 
-def _within(steps: str, index: int) -> bool:
+def is_within(steps: str, index: int) -> bool:
+    """Is the step one of a range such as 4, 0-4 or 3-?"""
     found = _RANGE.fullmatch(steps)
     if found is None:
         return False
@@ -218,5 +223,6 @@ def _within(steps: str, index: int) -> bool:
     return low <= index and (high is None or index <= high)
 
 
-def _like(name: str, pattern: str) -> bool:
+def is_like(name: str, pattern: str) -> bool:
+    """Does a name match a pattern, where `*` is any text? Upper and lower case are alike."""
     return fnmatchcase(name.lower(), pattern.lower())

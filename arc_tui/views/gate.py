@@ -43,6 +43,11 @@ from taxonomy.query.listing import RunRow
 Kind: TypeAlias = Literal["outcomes", "decisions"]
 """What is counted: runs that passed, or replayed responses that match what was recorded."""
 
+Groups: TypeAlias = tuple[tuple[str, str], ...]
+"""(a query, what it means) of groups of runs that may be compared."""
+
+GROUP_HINT = "or a query, such as variant=v4 since:2026-11-01"
+
 NONE_HELD_OUT = HeldOutNote()
 
 SHOWN = 20
@@ -112,7 +117,7 @@ def build_gate(store: Store, request: GateRequest) -> GateView:
         visible, kept_out = parted(found, tasks)
         seen[query] = found if request.with_held_out else visible
         held += len(kept_out)
-    _refuse_same(request, seen)
+    refuse_shared(seen[request.baseline], seen[request.candidate], "baseline and candidate")
     groups = [read_group(seen[query]) for query in (request.baseline, request.candidate)]
     for name, query, group in zip(
         ("baseline", "candidate"), (request.baseline, request.candidate), groups, strict=True
@@ -193,14 +198,14 @@ def side(query: str, group: Group) -> Side:
     )
 
 
-def _refuse_same(request: GateRequest, seen: dict[str, tuple[RunRow, ...]]) -> None:
-    traces = {row.trace for row in seen[request.baseline]}
-    shared = traces & {row.trace for row in seen[request.candidate]}
+def refuse_shared(baseline: Sequence[RunRow], candidate: Sequence[RunRow], sides: str) -> None:
+    """Raises ArcError where a run is in both groups; `sides` is what they are called."""
+    shared = {row.trace for row in baseline} & {row.trace for row in candidate}
     if shared:
         runs = format.count(len(shared), "run")
         same = "is" if len(shared) == 1 else "are"
         raise ArcError(
-            f"{runs} {same} in both baseline and candidate: a run cannot be held against itself",
+            f"{runs} {same} in both {sides}: a run cannot be held against itself",
             "Try: two queries that exclude each other, such as variant=v4 and variant=v5",
         )
 
@@ -260,23 +265,33 @@ def _refuse_golden(baseline: Group, candidate: Group, golden: GoldenSet | None) 
         )
 
 
-def group_queries(store: Store) -> tuple[tuple[str, str], ...]:
+def group_queries(store: Store) -> Groups:
     """(a query, what it means) of each variant, else of each model, that has runs of a task: what
     may be compared, the newest first."""
     rows = [row for row in run_rows(store) if row.task is not None]
     for field, column in (("variant", "variant"), ("model", "models")):
-        found: dict[str, list[RunRow]] = {}
-        for row in rows:
-            name = getattr(row, column)
-            if name and (column == "variant" or "," not in name):
-                found.setdefault(name, []).append(row)
+        found = newest_groups(rows, field, column)
         if len(found) > 1:
-            newest = sorted(found, key=lambda name: max(map(_began, found[name])), reverse=True)
-            return tuple((f"{field}={_value(name)}", _extent(found[name])) for name in newest)
+            return tuple((query, _extent(own)) for query, own in found)
     return ()
 
 
-def _value(name: str) -> str:
+def newest_groups(
+    rows: Sequence[RunRow], field: str, column: str
+) -> tuple[tuple[str, list[RunRow]], ...]:
+    """(a query of that field, its runs) of each value of a column, the newest first; runs of
+    several models are in none."""
+    found: dict[str, list[RunRow]] = {}
+    for row in rows:
+        name = getattr(row, column)
+        if name and (field != "model" or "," not in name):
+            found.setdefault(name, []).append(row)
+    newest = sorted(found, key=lambda name: max(map(_began, found[name])), reverse=True)
+    return tuple((f"{field}={query_value(name)}", found[name]) for name in newest)
+
+
+def query_value(name: str) -> str:
+    """A name as it stands in a query, quoted where it must be."""
     return name if re.fullmatch(r"[\w.-]+", name) else quote(name)
 
 

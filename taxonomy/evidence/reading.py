@@ -347,7 +347,7 @@ class Schemas:
     def _validator(self, tool: Tool) -> Validator | None:
         if id(tool) not in self._compiled:
             self._kept.append(tool)  # an id is only its own while the tool lives
-            self._compiled[id(tool)] = _compiled(tool.schema)
+            self._compiled[id(tool)] = schema_validator(tool.schema)
         return self._compiled[id(tool)]
 
 
@@ -362,7 +362,7 @@ def unknown_tool(turn: Turn, act: Act) -> bool | None:
     return None if not tools else offered(turn, act.name) is None
 
 
-def _compiled(schema: Json) -> Validator | None:
+def schema_validator(schema: Json) -> Validator | None:
     """A schema's validator, None where the schema itself is not valid: no verdict comes of it."""
     import jsonschema_rs
 

@@ -12,9 +12,10 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from replay import digests
 from replay.action import Act
 from replay.store.handle import Store
-from replay.trace import Effect, Json, Level
+from replay.trace import Effect, Json, Level, Tool
 from taxonomy.classes import Attribution, Shape
 from taxonomy.findings import TRUST, Source
 from taxonomy.judgements.golds import own_gold
@@ -364,3 +365,31 @@ def temperatures(store: Store, traces: Iterable[str]) -> dict[str, tuple[float, 
     for key, temperature in found:
         known[key] = (*known.get(key, ()), float(temperature))
     return known
+
+
+def tool_definitions(store: Store, traces: Iterable[str]) -> dict[str, dict[str, frozenset[str]]]:
+    """By trace and tool the digests of its definitions (name, description, schema) that were
+    offered; traces without a recorded list of tools are left out."""
+    found = store.db.execute(
+        "SELECT DISTINCT t.key, m.toolset FROM trace t JOIN span s ON s.trace = t.id"
+        " JOIN model_call m ON m.span = s.id WHERE t.complete AND m.toolset IS NOT NULL"
+        " AND t.key IN (SELECT value FROM json_each(?))",
+        (among(traces),),
+    ).fetchall()
+    bodies = store.db.execute(
+        "SELECT id, body FROM toolset WHERE id IN (SELECT value FROM json_each(?))",
+        (among(str(toolset) for _, toolset in found),),
+    )
+    digests_of = {
+        toolset: {
+            tool.name: digests.digest("tool", digests.encode_seen(digests.tool_value(tool)))
+            for tool in msgspec.json.decode(body, type=tuple[Tool, ...])
+        }
+        for toolset, body in bodies
+    }
+    offered: dict[str, dict[str, frozenset[str]]] = {}
+    for key, toolset in found:
+        own = offered.setdefault(key, {})
+        for name, digest in digests_of[toolset].items():
+            own[name] = own.get(name, frozenset()) | {digest}
+    return offered

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from replay.compare.rules import Rules
+from replay.compare.rules import PLAIN, Rules
 from replay.statistics import Rate, rate
 from replay.store import read
 from replay.store.handle import Store, now_ns
@@ -67,6 +67,11 @@ def call_figures(runs: Sequence[Run], rules: Rules) -> tuple[CallFigures, ...]:
 def _overlap(run: Run, rules: Rules, order: Order) -> Overlap:
     assert run.gold is not None
     return calls.tool_calls(run.calls, run.gold.calls, rules, order, run.gold.after or ())
+
+
+def call_f1(run: Run) -> float | None:
+    """The tool-call F1 of one run in any order, None where its task has no gold calls."""
+    return None if run.gold is None else _overlap(run, PLAIN, "any").f1
 
 
 def _writes(run: Run, rules: Rules) -> Overlap:

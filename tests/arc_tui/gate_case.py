@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from msgspec import structs
 
 from replay.store.write import Writer
-from replay.trace import Batch, Cost, Header, ModelCall, Outcome
+from replay.trace import AnySpan, Batch, Cost, Header, ModelCall, Outcome
 from taxonomy.judgements.schema import open_ledger
 from tests.blank import put_ledger
 from tests.build import trace
@@ -30,13 +30,15 @@ def put_runs(
     *,
     usd: float | None = None,
     by: str = "checker",
+    recorded: Sequence[AnySpan] = SPANS,
     **more: Any,
 ) -> None:
-    """Runs of a variant; each costs `usd`, where that is given."""
+    """Runs of a variant, all of them `recorded` alike; each costs `usd`, where that is given."""
     put_ledger(path)
     cost = None if usd is None else Cost(usd=usd, source="recorded")
     spans = tuple(
-        structs.replace(span, cost=cost) if isinstance(span, ModelCall) else span for span in SPANS
+        structs.replace(span, cost=cost) if isinstance(span, ModelCall) else span
+        for span in recorded
     )
     with open_ledger(path) as store:
         writer = Writer(store)

@@ -11,12 +11,14 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 
 from arc_tui.app import ArcApp
+from arc_tui.cli import diagnose_new
 from arc_tui.features.failures.screen import FailuresScreen
 from arc_tui.features.runs.screen import RunsScreen
 from arc_tui.features.trace.screen import TraceScreen
 from taxonomy.classes import FailureClass
 from taxonomy.judgements.schema import open_ledger
 from tests.arc_tui import failures_case
+from tests.arc_tui.layers_case import put_pyramid
 from tests.screen import matches_golden, press, rows, settle
 from tests.screen import text as drawn
 
@@ -217,3 +219,52 @@ async def test_a_bar_shows_what_the_playbook_has_for_it(
         assert "did you mean" in drawn(pilot.app)
         assert here(screen) == "hallucinated state"  # the bars stay
         assert "rollback" not in drawn(pilot.app)
+
+
+@pytest.fixture(scope="module")
+def pyramid(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two variants, one of which fails more; read only."""
+    path = tmp_path_factory.mktemp("db") / "arc.db"
+    put_pyramid(path, lost=16)
+    with open_ledger(path) as store:
+        diagnose_new(store)
+    return path
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+@pytest.mark.pilot
+async def test_the_layers_stand_in_place_of_the_bars(pyramid: Path, size: tuple[int, int]) -> None:
+    async with opened(pyramid, size) as (pilot, screen):
+        await press(pilot, "v", "5")
+        await settle(pilot)
+        matches_golden(pilot.app, f"layers_{size[0]}x{size[1]}")
+        assert focused(screen) == "pyramid"
+        assert not screen.bars.region
+        await press(pilot, "escape")
+        assert focused(screen) == "bars"
+        assert screen.bars.region
+        assert "layers of the eval pyramid" not in drawn(pilot.app)
+
+
+@pytest.mark.pilot
+async def test_other_groups_are_chosen_one_after_the_other(pyramid: Path) -> None:
+    async with opened(pyramid) as (pilot, _):
+        await press(pilot, "v", "5")
+        await press(pilot, "v", "2")
+        await settle(pilot)
+        assert "variant=old  48 runs · 48 tasks" in drawn(pilot.app)
+        await press(pilot, "1")
+        await press(pilot, "1")
+        await settle(pilot)
+        assert "before 'variant=new', 48 runs; after 'variant=old', 48 runs" in drawn(pilot.app)
+        assert "No layer is down" in drawn(pilot.app)
+
+
+@pytest.mark.pilot
+async def test_without_two_groups_the_pane_says_so(tmp_path: Path) -> None:
+    empty = tmp_path / "empty.db"
+    open_ledger(empty).close()
+    async with opened(empty) as (pilot, _):
+        await press(pilot, "v", "5")
+        await settle(pilot)
+        assert "no two groups to compare" in drawn(pilot.app)

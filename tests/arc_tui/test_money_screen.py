@@ -106,8 +106,13 @@ async def test_another_model_is_reckoned_and_says_that_it_is_about_cost_only(db:
         screen._route("gpt-4o-mini short")
         await settle(pilot)
         assert screen.routed is not None
-        assert screen.routed.where == "steps with a short response"
+        assert screen.routed.route is not None
+        assert screen.routed.route.where == "steps with a short response"
         assert "must be re-measured" in " ".join(text(pilot.app).split())
+        assert "– a resolved task" in " ".join(text(pilot.app).split())
+        screen._route("gpt-4o-mini short .6")
+        await settle(pilot)
+        assert "resolution .60 assumed" in " ".join(text(pilot.app).split())
 
 
 @pytest.mark.pilot

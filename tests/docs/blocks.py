@@ -31,6 +31,7 @@ from taxonomy.judgements.tags import TagRow
 from taxonomy.query.listing import RunRow
 from tests.bench import counts, kept, precision_results
 from tests.bench import gate as gate_bench
+from tests.bench import layers as layers_bench
 from tests.bench.calibration_results import markdown, shipped
 from tests.bench.fit_results import folds_markdown, gains_markdown, shipped_fit, signs_markdown
 from tests.faults import reached
@@ -280,6 +281,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "exit codes": codes,
     "faults": faults,
     "gate": lambda: gate_bench.tables(gate_bench.shipped()),
+    "layers": lambda: layers_bench.tables(layers_bench.shipped()),
     "formats": inputs,
     "keys": keys,
     "licences": licence_table,

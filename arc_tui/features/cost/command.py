@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import click
 
@@ -18,12 +19,43 @@ from arc_tui.cli import (
     print_json,
     print_line,
 )
-from arc_tui.features.cost.text import route_lines, sentence, spending_tokens, used_words
-from arc_tui.features.cost.view import SHOWN, CostView, Where, build_cost, unused
+from arc_tui.features.cost.text import (
+    resolved_lines,
+    route_lines,
+    sentence,
+    spending_tokens,
+    used_words,
+)
+from arc_tui.features.cost.view import (
+    SHOWN,
+    CostRequest,
+    CostView,
+    Where,
+    build_cost,
+    share_of,
+    unused,
+)
 from arc_tui.ui import format
 from arc_tui.ui.format import amount, cost_of_sends, percent, sends_usd, size, steps_named
 from taxonomy.metrics.cost import spent
+from taxonomy.stats.routing import Compared
 from taxonomy.waste import CacheBreak, LoopCost, Redundant, Resent, Spending, StepCost
+
+_NUMBER = re.compile(r"[-+.\d]+%?|nan|[-+]?inf", re.I)
+
+
+class _Resolution(click.ParamType[float | str]):
+    """A share of runs that is assumed, or a query of those that it is measured on."""
+
+    name = "share|query"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float | str:
+        share = share_of(value)
+        if share is None and _NUMBER.fullmatch(value):
+            self.fail(f"{value!r} is not a share over 0 and up to 1, nor a query", param, ctx)
+        return str(value) if share is None else share
 
 
 @click.command(
@@ -38,12 +70,46 @@ from taxonomy.waste import CacheBreak, LoopCost, Redundant, Resent, Spending, St
     show_default=True,
     help="Steps that --route applies to.",
 )
+@click.option(
+    "--resolution",
+    type=_Resolution(),
+    help="The share of runs resolved, .65, or the runs to measure it on; default: of its variant.",
+)
+@click.option(
+    "--routed-resolution",
+    type=_Resolution(),
+    help="The same of the routed agent; without it only the break-even is known.",
+)
+@click.option(
+    "--runs-per-month", type=click.IntRange(min=1), help="Also what so many runs cost a month."
+)
 @json_option
 @db_option
-def cost(trace: str, route: str | None, where: Where, as_json: bool, db: Path | None) -> None:
-    """Break down a run's cost: expensive steps, cache breaks, resent results, repeated calls."""
+def cost(
+    trace: str,
+    route: str | None,
+    where: Where,
+    resolution: float | str | None,
+    routed_resolution: float | str | None,
+    runs_per_month: int | None,
+    as_json: bool,
+    db: Path | None,
+) -> None:
+    """Break down a run's cost: expensive steps, cache breaks, resent results, repeated calls.
+
+    --route and --resolution compare agents by what a resolved task costs, not a run.
+    """
+    if routed_resolution is not None and route is None:
+        raise click.UsageError("--routed-resolution needs --route")
+    request = CostRequest(
+        route=route,
+        where=where,
+        resolution=resolution,
+        routed_resolution=routed_resolution,
+        runs_per_month=runs_per_month,
+    )
     with open_store(db) as store:
-        view = build_cost(store, trace, route, where)
+        view = build_cost(store, trace, request)
     if as_json:
         print_json(view)
         return
@@ -68,6 +134,20 @@ def sections(view: CostView) -> Iterator[tuple[str, list[str]]]:
     yield "redundant calls", list(_redundant_lines(view.redundant))
     if view.route is not None:
         yield f"at the prices of {format.one_line(view.route.model)}", route_lines(view.route)
+    if view.resolved is not None:
+        yield "a resolved task", [*resolved_lines(view.resolved), *_resolution_hints(view.resolved)]
+
+
+def _resolution_hints(found: Compared) -> Iterator[str]:
+    """What would be known with another option."""
+    options = {"--resolution": found.recorded, "--routed-resolution": found.routed}
+    lacking = [
+        option
+        for option, each in options.items()
+        if each is not None and each.resolution.value is None
+    ]
+    if lacking:
+        yield f"Try: {', '.join(f'{each} .6' for each in lacking)}, or a QUERY to measure it on"
 
 
 def _figures(spent: Spending) -> Iterator[str]:

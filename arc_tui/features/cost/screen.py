@@ -23,11 +23,12 @@ from arc_tui.features.cost.text import (
     CostRows,
     Fact,
     build_cost_rows,
+    resolved_lines,
     route_lines,
     sentence,
     used_count,
 )
-from arc_tui.features.cost.view import Where, build_cost
+from arc_tui.features.cost.view import CostRequest, CostView, Where, build_cost, share_of
 from arc_tui.navigation import ReturnToTrace
 from arc_tui.ui import format
 from arc_tui.ui.bindings import bind, pane_keys
@@ -39,7 +40,6 @@ from arc_tui.ui.list import RowList
 from arc_tui.ui.page import LinkedPage
 from arc_tui.ui.screen import ArcScreen
 from arc_tui.ui.styles import SummaryLines, fold_sentence
-from taxonomy.stats.routing import WhatIf
 
 AMOUNT, KIND, STEP = 10, 14, 4
 
@@ -117,7 +117,7 @@ class CostHead(SummaryLines):
     STYLES = {"sentence": "bold", "route": "$primary"}
 
     found: reactive[CostRows | None] = reactive(None, layout=True)
-    route: reactive[WhatIf | None] = reactive(None, layout=True)
+    routed: reactive[CostView | None] = reactive(None, layout=True)
 
     @override
     def lines(self, width: int) -> list[Text]:
@@ -126,9 +126,11 @@ class CostHead(SummaryLines):
         bold = self.style_of("sentence")
         quiet = self.style_of("route")
         lines = [Text(line, bold) for line in fold_sentence(sentence(self.found.view), width)]
-        if self.route is not None:
-            what_if = f"at {self.route.model}: {'; '.join(route_lines(self.route))}"
-            lines += [Text(line, quiet) for line in fold_sentence(what_if, width)]
+        if self.routed is not None and self.routed.route is not None:
+            route, compared = self.routed.route, self.routed.resolved
+            said = [f"at {route.model}: {'; '.join(route_lines(route))}"]
+            said += resolved_lines(compared) if compared is not None else []
+            lines += [Text(line, quiet) for each in said for line in fold_sentence(each, width)]
         return lines
 
 
@@ -177,12 +179,12 @@ def _fact(fact: Fact, place: int) -> tuple[Item, ...]:
 
 ROUTE_WORDS = (
     "Estimate the cost of the same tokens at another model's prices. Cost only: another model"
-    " counts tokens differently, acts differently and may not solve the task. Measure its"
-    " resolution rate separately."
+    " counts tokens differently, acts differently and may not solve the task. What a resolved task"
+    " would cost is known with the resolution of the routed agent: measure it."
 )
 
 
-_WHERE: dict[str, Where] = {"": "all", "all": "all", "short": "short", "read-only": "read-only"}
+_WHERE: dict[str, Where] = {"all": "all", "short": "short", "read-only": "read-only"}
 
 
 class CostScreen(ArcScreen):
@@ -201,7 +203,7 @@ class CostScreen(ArcScreen):
     ]  # fmt: skip
 
     found: reactive[CostRows | None] = reactive(None, repaint=False)
-    routed: reactive[WhatIf | None] = reactive(None, repaint=False)
+    routed: reactive[CostView | None] = reactive(None, repaint=False)
 
     costs = query_one(CostList)
     page = query_one("#cost", LinkedPage)
@@ -216,16 +218,16 @@ class CostScreen(ArcScreen):
     class Routed(Message):
         """A what-if was estimated."""
 
-        def __init__(self, route: WhatIf | None) -> None:
+        def __init__(self, view: CostView) -> None:
             super().__init__()
-            self.route = route
+            self.view = view
 
     def __init__(self, path: Path, trace: str) -> None:
         super().__init__(path)
         self.trace = trace
 
     def compose(self) -> ComposeResult:
-        yield CostHead().data_bind(CostScreen.found, route=CostScreen.routed)
+        yield CostHead().data_bind(CostScreen.found, CostScreen.routed)
         with Container(id="money"):
             yield CostList(id="costs").data_bind(CostScreen.found)
             yield LinkedPage(id="cost")
@@ -240,7 +242,7 @@ class CostScreen(ArcScreen):
         self.found = event.found
 
     def on_cost_screen_routed(self, event: Routed) -> None:
-        self.routed = event.route
+        self.routed = event.view
 
     def on_row_list_moved(self, event: RowList.Moved) -> None:
         if event.rows is self.costs:
@@ -254,23 +256,28 @@ class CostScreen(ArcScreen):
         self.post_message(ReturnToTrace(self.trace, event.step))
 
     def action_route(self) -> None:
-        hint = f"model name, then optionally one of: {', '.join(get_args(Where))}"
+        hint = f"model, then optionally {', '.join(get_args(Where))}, and a resolution such as .6"
         self.app.push_screen(AskBox("Other model", ROUTE_WORDS, hint=hint), self._route)
 
     def _route(self, answer: str | None) -> None:
         if answer is None:
             return
-        model, _, rest = answer.partition(" ")
-        where: Where | None = _WHERE.get(rest.strip())
-        if where is None:
-            known = ", ".join(get_args(Where))
-            self.say(f"Unknown steps '{rest.strip()}'. Known: {known}.", severity="warning")
-            return
-        self.ask(
-            lambda store: build_cost(store, self.trace, model, where).route,
-            self.Routed,
-            group="route",
-        )
+        model, *rest = answer.split() or [""]
+        where: Where = "all"
+        resolution: float | None = None
+        for word in rest:
+            share = share_of(word)
+            if word in _WHERE:
+                where = _WHERE[word]
+            elif share is not None:
+                resolution = share
+            else:
+                known = ", ".join(get_args(Where))
+                said = f"Unknown steps '{word}'. Known: {known}; or a resolution such as .6."
+                self.say(said, severity="warning")
+                return
+        request = CostRequest(route=model, where=where, routed_resolution=resolution)
+        self.ask(lambda store: build_cost(store, self.trace, request), self.Routed, group="route")
 
     def action_pane(self) -> None:
         pane = self.costs if self.focused is self.page else self.page

@@ -18,7 +18,7 @@ from arc_tui.ui.format import amount, percent, sends_usd, size, steps_named, usd
 from replay.messages import observed
 from replay.store.handle import Store
 from replay.trace import Trace
-from taxonomy.stats.routing import WhatIf
+from taxonomy.stats.routing import Compared, PerResolved, Resolution, WhatIf
 from taxonomy.waste import CacheBreak, LoopCost, Resent, Spending, StepCost
 from taxonomy.waste.repeats import RedundantCall
 
@@ -90,9 +90,9 @@ def route_lines(route: WhatIf) -> list[str]:
         return ["No step has a known price for both models."]
     count = format.count(len(route.routed), "step")
     low, high = sorted((route.cached_usd, route.fresh_usd))
-    range_ = amount(low) if low == high else f"{amount(low)} to {amount(high)}"
     lines = [
-        f"{route.where}, {count} routed: {amount(route.now_usd)} would be {range_}"
+        f"{route.where}, {count} routed: {amount(route.now_usd)} would be"
+        f" {_span((low, high))}"
         f" by {route.prices}; {route.caveat}"
     ]
     if low != high:
@@ -100,6 +100,92 @@ def route_lines(route: WhatIf) -> list[str]:
     if route.unknown:
         lines.append(f"left out, no price: {steps_named(route.unknown)}")
     return lines
+
+
+LARGE = 1000
+"""From so many USD on cents are left out."""
+
+
+def resolved_lines(found: Compared) -> list[str]:
+    """What a run and a resolved task cost as recorded and routed, and whether routing pays."""
+    lines = [f"as recorded: {_per_resolved(found.recorded, found)}"]
+    if found.routed is not None:
+        lines += [f"routed: {_per_resolved(found.routed, found)}", *_verdict(found)]
+    if not found.complete:
+        lines.append("steps without a price are in none of these figures")
+    return lines
+
+
+def _per_resolved(each: PerResolved, found: Compared) -> str:
+    parts = [f"{_span(each.run_usd)} a run", f"{_price_resolved(each)} a resolved task"]
+    if each.month_usd is not None:
+        runs = format.count(found.runs_per_month or 0, "run")
+        parts.append(f"{_span(each.month_usd)} a month of {runs}")
+    return " · ".join([*parts, _resolution(each.resolution)])
+
+
+def _span(usd: tuple[float, float]) -> str:
+    low, high = (amount(each) if each < LARGE else f"${format.number(round(each))}" for each in usd)
+    return low if low == high else f"{low} to {high}"
+
+
+def _price_resolved(each: PerResolved) -> str:
+    if each.resolved_usd is None:
+        return format.UNKNOWN
+    if each.bounds is None:
+        return _span(each.resolved_usd)
+    low, high = each.bounds
+    most = "no upper bound" if high is None else amount(high)
+    return f"{_span(each.resolved_usd)} (95 % {amount(low)} to {most})"
+
+
+def _resolution(found: Resolution) -> str:
+    if found.value is None or (found.rate is None and not found.assumed):
+        return "resolution unknown"
+    if found.assumed:
+        return f"resolution {format.fraction(found.value)} assumed"
+    assert found.rate is not None
+    runs = format.count(found.rate.n, "run")
+    return (
+        f"resolution {format.fraction(found.value)} ({format.interval(found.rate)}) measured on"
+        f" {runs} of {format.one_line(found.of)}"
+    )
+
+
+def _verdict(found: Compared) -> Iterator[str]:
+    assert found.routed is not None
+    both = (found.recorded, found.routed)
+    assumed = any(each.resolution.assumed for each in both)
+    told = " · resolution assumed: measure it before you route" if assumed else ""
+    before, after = (_price_resolved(each) for each in both)
+    match found.verdict:
+        case "pays":
+            yield f"Routing pays: {after} a resolved task against {before}{told}."
+        case "does not pay":
+            yield f"Routing does not pay: {after} a resolved task against {before}{told}."
+        case "not shown":
+            yield f"Not shown that routing pays: {after} a resolved task against {before}{told}."
+        case "unknown":
+            names = ("recorded", "routed")
+            lacking = [
+                name
+                for name, each in zip(names, both, strict=True)
+                if each.resolution.value is None
+            ]
+            agents = f"the {' and the '.join(lacking)} agent"
+            why = f"no resolution of {agents}" if lacking else "no run is resolved"
+            yield f"Whether routing pays is unknown: {why}."
+    if found.break_even is not None:
+        low, high = found.break_even
+        if low >= 1:
+            yield "It cannot pay at any resolution."
+        else:
+            most = format.fraction(min(high, 1.0))
+            from_ = format.fraction(low)
+            yield (
+                f"It pays from a routed resolution of"
+                f" {from_ if from_ == most else f'{from_} to {most}'} on."
+            )
 
 
 Kind = Literal["expensive step", "cache break", "resent", "loop", "repeated"]

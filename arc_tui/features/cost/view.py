@@ -8,14 +8,32 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from arc_tui.config import read_config
+from arc_tui.ui import format
+from arc_tui.views.gate import query_value
+from arc_tui.views.runs import run_rows
+from replay.errors import ArcError
 from replay.store import read
 from replay.store.handle import Store
 from replay.store.rows import trace_row
 from replay.trace import Trace
 from taxonomy.metrics.cost import spent
-from taxonomy.stats.routing import Predicate, WhatIf, everything, read_only, short, what_if
+from taxonomy.stats.routing import (
+    UNKNOWN,
+    Compared,
+    Predicate,
+    Resolution,
+    WhatIf,
+    assume,
+    compare_resolved,
+    everything,
+    measure,
+    read_only,
+    short,
+    what_if,
+)
 from taxonomy.waste import CacheBreak, LoopCost, Redundant, Resent, Spending, StepCost, Waste, waste
 
 Where = Literal["all", "short", "read-only"]
@@ -32,7 +50,8 @@ _WHERE: dict[Where, str] = {
 
 
 class CostView(Struct, frozen=True, eq=False, kw_only=True):
-    """What `arc cost` says of a trace. `route` None: no what-if was asked for.
+    """What `arc cost` says of a trace. `route` None: no what-if was asked for. `resolved` is what a
+    resolved task costs, as recorded and routed, None where that was not asked for or has no price.
 
     `wasted` is how much of it likely brought nothing; the lists say where.
     """
@@ -46,6 +65,7 @@ class CostView(Struct, frozen=True, eq=False, kw_only=True):
     loops: tuple[LoopCost, ...]
     redundant: Redundant
     route: WhatIf | None = None
+    resolved: Compared | None = None
 
     @property
     def expensive_steps(self) -> tuple[StepCost, ...]:
@@ -54,9 +74,97 @@ class CostView(Struct, frozen=True, eq=False, kw_only=True):
         return tuple(sorted(priced, key=lambda step: -(step.cost_usd or 0))[:SHOWN])
 
 
-def build_cost(store: Store, name: str, route: str | None = None, where: Where = "all") -> CostView:
-    """The cost of a trace, with what it would be routed to another model. Raises NotFound."""
-    return cost_of(*load_named(store, name), route, where)
+class CostRequest(Struct, frozen=True, kw_only=True):
+    """What is asked besides: the steps `where` at the prices of the model `route`, and what a
+    resolved task costs at two resolutions, each a share that is assumed or a query of the runs
+    that it is measured on. None is measured on the runs of the same variant, or models; that of the
+    routed agent is unknown then."""
+
+    route: str | None = None
+    where: Where = "all"
+    resolution: float | str | None = None
+    routed_resolution: float | str | None = None
+    runs_per_month: int | None = None
+
+    @property
+    def asks_resolved(self) -> bool:
+        asked = (self.route, self.resolution, self.routed_resolution, self.runs_per_month)
+        return any(each is not None for each in asked)
+
+
+PLAIN = CostRequest()
+
+
+def share_of(text: str) -> float | None:
+    """A resolution as it is written, None where the text is no share over 0 and up to 1."""
+    try:
+        share = float(text)
+    except ValueError:
+        return None
+    return share if 0 < share <= 1 else None
+
+
+def build_cost(store: Store, name: str, request: CostRequest = PLAIN) -> CostView:
+    """The cost of a trace, with what was asked besides. Raises NotFound, and ArcError where a query
+    cannot be read or means no run of known outcome."""
+    trace, title = load_named(store, name)
+    found = cost_of(trace, title)
+    if request.route is not None:
+        found = structs.replace(found, route=_routed(trace, request.route, request.where))
+    if request.asks_resolved:
+        found = structs.replace(found, resolved=_compare(store, trace, found, request))
+    return found
+
+
+def _compare(store: Store, trace: Trace, view: CostView, request: CostRequest) -> Compared | None:
+    """None where no step has a price."""
+    route, spending = view.route, view.spending
+    now = spending.cost_usd if route is None else route.now_usd
+    if now is None:
+        return None
+    span = None
+    if route is not None and route.cached_usd is not None and route.fresh_usd is not None:
+        span = (min(route.cached_usd, route.fresh_usd), max(route.cached_usd, route.fresh_usd))
+    return compare_resolved(
+        now,
+        span,
+        (
+            _resolution(store, request.resolution, trace),
+            _resolution(store, request.routed_resolution, None),
+        ),
+        runs_per_month=request.runs_per_month,
+        complete=not route.unknown if route is not None else spending.cost_complete,
+    )
+
+
+def _resolution(store: Store, given: float | str | None, trace: Trace | None) -> Resolution:
+    """The share given, else measured on the runs of a query; of no query on those like `trace`."""
+    if isinstance(given, float):
+        return assume(given)
+    query = given
+    if query is None:
+        query = None if trace is None else _alike(store, trace)
+        if query is None:
+            return UNKNOWN
+    rows = run_rows(store, query)
+    found = measure(rows, query)
+    if found.value is None and given is not None:
+        shown = f"'{format.one_line(query)}'"
+        many = f"{format.count(len(rows), 'run')} of {shown}, none with an outcome"
+        raise ArcError(
+            f"no resolution to measure: {many if rows else f'no run matches {shown}'}",
+            f"Try: arc ls {shown}, or a share such as .65",
+        )
+    return found
+
+
+def _alike(store: Store, trace: Trace) -> str | None:
+    """A query of the runs of the same variant, else of the same model; None where neither is
+    known."""
+    row = trace_row(store, trace.id)
+    if row.variant:
+        return f"variant={query_value(row.variant)}"
+    return f"model={query_value(row.models)}" if row.models and "," not in row.models else None
 
 
 def load_named(store: Store, name: str) -> tuple[Trace, str]:
@@ -66,12 +174,7 @@ def load_named(store: Store, name: str) -> tuple[Trace, str]:
     return read.load(store, row.trace), title
 
 
-def cost_of(
-    trace: Trace,
-    name: str,
-    route: str | None = None,
-    where: Where = "all",
-) -> CostView:
+def cost_of(trace: Trace, name: str) -> CostView:
     """The cost of a trace that is called `name`."""
     found = waste(trace)
     return CostView(
@@ -83,7 +186,6 @@ def cost_of(
         resent=found.resent,
         loops=found.loops,
         redundant=found.redundant,
-        route=None if route is None else _routed(trace, route, where),
     )
 
 
@@ -93,7 +195,9 @@ def _routed(trace: Trace, model: str, where: Where) -> WhatIf:
         "short": short,
         "read-only": read_only(trace),
     }
-    return what_if(trace, model, wanted[where], _WHERE[where])
+    own = read_config().models.get(model)
+    rates = None if own is None else own.prices
+    return what_if(trace, model, wanted[where], _WHERE[where], rates)
 
 
 What = Literal["cache breaks", "repeated calls", "resent, unused"]

@@ -1,4 +1,5 @@
-"""The failures screen: a bar a class with its owner, and the runs behind the bar under the cursor.
+"""The failures screen: a bar a class with its owner, and the runs behind the bar under the cursor;
+or, in their place, the layers of the eval pyramid of two groups of runs.
 
 The bars own the place: what a class is and its runs follow their cursor. Counting is done in a
 worker, again whenever the screen comes back into view, because tags may have been given
@@ -7,7 +8,7 @@ meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -21,12 +22,15 @@ from textual.reactive import reactive
 from typing_extensions import override
 
 from arc_tui.config import find_playbook, read_owners
-from arc_tui.features.failures.widgets import FailureBars, FailureCard, FailureRuns
+from arc_tui.features.failures.widgets import FailureBars, FailureCard, FailureRuns, layers_page
 from arc_tui.navigation import OpenClassify, OpenEditTest, OpenRuns, OpenSuggestions
 from arc_tui.ui import format
 from arc_tui.ui.bindings import bind, pane_keys
+from arc_tui.ui.dialogs import AskBox, Option
+from arc_tui.ui.document import Block
 from arc_tui.ui.keys import KeyBar
 from arc_tui.ui.list import RowList
+from arc_tui.ui.page import Page
 from arc_tui.ui.screen import ArcScreen, ViewSwitch
 from arc_tui.ui.styles import Headline
 from arc_tui.views.failures import (
@@ -42,7 +46,10 @@ from arc_tui.views.failures import (
     chosen_bar,
     sentence,
 )
+from arc_tui.views.gate import GROUP_HINT, Groups, group_queries
+from arc_tui.views.layers import LayersRequest, LayersView, build_layers
 from arc_tui.views.runs import held_out_text
+from replay.errors import ArcError
 from replay.store.handle import Store
 from taxonomy.failures import BYS, By
 from taxonomy.owners import NOBODY, Owners
@@ -60,6 +67,10 @@ MARKS = "failed runs: █ tagged ▒ suggested ░ not named"
 
 OfBar: TypeAlias = OpenRuns | OpenEditTest | OpenSuggestions | OpenClassify
 """Opens a screen on the runs behind a bar."""
+READING = "Reading the runs of both groups"
+
+_OF_BARS = {"classify", "list", "suggest", "try"}
+"""Actions on the bar under the cursor."""
 
 SPLITS: tuple[By | None, ...] = (None, *BYS)
 
@@ -73,7 +84,7 @@ class FailuresScreen(ArcScreen):
 
     BINDINGS = [
         bind("v", "view_menu", id="failures.view",
-             tooltip="Change the view: split, every class, agreement, held-out tasks"),
+             tooltip="Change the view: split, every class, agreement, layers, held-out tasks"),
         bind("L", "list", id="failures.list",
              tooltip="Show only the runs of this bar in the list of runs"),
         bind("e", "try", id="failures.try", label="test an edit",
@@ -90,9 +101,11 @@ class FailuresScreen(ArcScreen):
     ]  # fmt: skip
 
     view: reactive[FailuresView] = reactive(EMPTY, repaint=False)
+    shows_layers: reactive[bool] = reactive(False, repaint=False)
 
     bars = query_one(FailureBars)
     runs = query_one(FailureRuns)
+    pyramid = query_one("#pyramid", Page)
 
     class Loaded(Message):
         """The failures were counted by these owners and this playbook, without one where `problem`
@@ -115,6 +128,20 @@ class FailuresScreen(ArcScreen):
             super().__init__()
             self.behind = behind
 
+    class LayersLoaded(Message):
+        """The layers of two groups, or why there are none."""
+
+        def __init__(self, found: LayersView | ArcError) -> None:
+            super().__init__()
+            self.found = found
+
+    class GroupsFound(Message):
+        """What groups of runs there are was looked for."""
+
+        def __init__(self, groups: Groups) -> None:
+            super().__init__()
+            self.groups = groups
+
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self._request = FailuresRequest()
@@ -123,6 +150,7 @@ class FailuresScreen(ArcScreen):
         """Are the runs behind the bar being read?"""
         self._to_open: type[OfBar] | None = None
         """The screen that is wanted on the runs behind the bar, once they were read."""
+        self._groups: tuple[str, str] | None = None
 
     def compose(self) -> ComposeResult:
         yield Headline(id="head")
@@ -133,11 +161,13 @@ class FailuresScreen(ArcScreen):
             with Vertical(id="behind"):
                 yield FailureCard(id="card")
                 yield FailureRuns(id="runs")
+        yield Page(id="pyramid")
         yield KeyBar()
 
     def on_mount(self) -> None:
         self.bars.border_title = MARKS
         self.query_one("#agreement").border_title = "agreement"
+        self.pyramid.border_title = "layers of the eval pyramid"
         self.add_class("-no-bar")
         self.bars.focus()
         self.load()
@@ -148,6 +178,8 @@ class FailuresScreen(ArcScreen):
 
     def load(self) -> None:
         """Count as it is asked now."""
+        if self.shows_layers:
+            self._load_layers()
         request = self._request
 
         def count(store: Store) -> tuple[FailuresView, Owners, Playbook, BadPlaybook | None]:
@@ -220,11 +252,11 @@ class FailuresScreen(ArcScreen):
         del parameters
         if action == "held_out":
             return bool(self.view.held_out.runs)
-        return (
-            bool(self.view.rows)
-            if action in {"classify", "list", "pane", "suggest", "try"}
-            else True
-        )
+        if action == "groups":
+            return self.shows_layers
+        if self.shows_layers and action in {*_OF_BARS, "pane", "agreement", "every", "split"}:
+            return False
+        return bool(self.view.rows) if action in {*_OF_BARS, "pane"} else True
 
     @override
     def view_switches(self) -> Sequence[ViewSwitch]:
@@ -233,6 +265,8 @@ class FailuresScreen(ArcScreen):
             ViewSwitch("split(-1)", "previous split", "split the bars as before"),
             ViewSwitch("every", "every class", "every class of a run, or the first class only"),
             ViewSwitch("agreement", "agreement", "where person, judge and rule agree"),
+            ViewSwitch("layers", "layers", "layers of the eval pyramid, or the bars"),
+            ViewSwitch("groups", "other groups", "two other groups of runs to compare"),
             ViewSwitch("held_out", "held-out", "count the runs of held-out tasks, or not"),
         )
 
@@ -257,6 +291,69 @@ class FailuresScreen(ArcScreen):
     def action_agreement(self) -> None:
         """It hides in a narrow terminal until it is asked for, else the other way."""
         self.toggle_class("-toggled")
+
+    # --- the layers
+
+    def action_layers(self) -> None:
+        """Put the layers in place of the bars, or the bars back."""
+        self.shows_layers = not self.shows_layers
+
+    def watch_shows_layers(self, shown: bool) -> None:
+        if not self.is_mounted:
+            return
+        self.set_class(shown, "-layers")
+        (self.pyramid if shown else self.bars).focus()
+        if shown:
+            self._load_layers()
+        self.refresh_bindings()
+
+    def _load_layers(self) -> None:
+        if not self.pyramid.document:
+            self.pyramid.document = (Block(text=READING, style="quiet"),)
+        before, after = self._groups or (None, None)
+        request = LayersRequest(
+            before=before, after=after, with_held_out=self._request.with_held_out
+        )
+
+        def build(store: Store) -> LayersView | ArcError:
+            try:
+                return build_layers(store, request)
+            except ArcError as error:
+                return error
+
+        self.ask(build, self.LayersLoaded, group="layers")
+
+    def on_failures_screen_layers_loaded(self, event: LayersLoaded) -> None:
+        found = event.found
+        if isinstance(found, ArcError):
+            said = filter(None, (found.message, found.hint))
+            self.pyramid.document = tuple(Block(text=format.plain(each)) for each in said)
+        else:
+            self.pyramid.document = layers_page(found)
+
+    def action_groups(self) -> None:
+        self.hold_keys(self.ask(group_queries, self.GroupsFound, group="groups"))
+
+    def on_failures_screen_groups_found(self, event: GroupsFound) -> None:
+        """Ask for one group, then for the other."""
+        if not self.is_current:
+            return
+
+        def take(before: str | None) -> None:
+            if before is not None:
+                left = tuple(each for each in event.groups if each[0] != before)
+                ask("after: the runs that are compared", left, lambda after: chosen(before, after))
+
+        def chosen(before: str, after: str | None) -> None:
+            if after is not None:
+                self._groups = (before, after)
+                self._load_layers()
+
+        def ask(title: str, groups: Groups, named: Callable[[str | None], None]) -> None:
+            choices = [Option(query, words) for query, words in groups]
+            self.app.push_screen(AskBox(title, hint=GROUP_HINT, choices=choices), named)
+
+        ask("before: the runs to compare with", event.groups, take)
 
     def action_list(self) -> None:
         self._open_runs_of_bar(OpenRuns)
@@ -290,7 +387,9 @@ class FailuresScreen(ArcScreen):
         (self.bars if self.focused is self.runs else self.runs).focus()
 
     def action_back(self) -> None:
-        if self.focused is self.runs:
+        if self.shows_layers:
+            self.shows_layers = False
+        elif self.focused is self.runs:
             self.bars.focus()
         else:
             self.dismiss()

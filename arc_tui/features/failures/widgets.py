@@ -1,4 +1,5 @@
-"""The Pareto as a list, what a class is, and the runs behind the bar under the cursor."""
+"""The Pareto as a list, what a class is, the runs behind the bar under the cursor; and the layers
+of the eval pyramid as a page."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from typing_extensions import override
 from arc_tui.navigation import OpenTrace
 from arc_tui.ui import format
 from arc_tui.ui.bindings import bind
+from arc_tui.ui.document import Block, Document
 from arc_tui.ui.format import fit, wrap
 from arc_tui.ui.list import RowList
 from arc_tui.ui.styles import StyledWidget
@@ -26,6 +28,15 @@ from arc_tui.views.failures import (
     run_name,
     source_name,
 )
+from arc_tui.views.layers import (
+    LayersView,
+    assert_cells,
+    basis,
+    groups_line,
+    notices,
+    short_lines,
+)
+from arc_tui.views.layers import sentence as layers_sentence
 from taxonomy.failures import RunBehind
 
 OWNER = 14
@@ -149,6 +160,28 @@ class FailureCard(StyledWidget):
             for place, (start, end) in enumerate(wrap(text, width - column)):
                 head = fit("" if place else label, column)
                 yield Text.assemble((head, quiet), text[start:end])
+
+
+def layers_page(view: LayersView) -> Document:
+    """Where the layers point, their figures, the asserts, and what has to be known of them."""
+    return tuple(_layer_blocks(view))
+
+
+def _layer_blocks(view: LayersView) -> Iterator[Block]:
+    yield Block(text=format.plain(layers_sentence(view)), style="head")
+    yield Block(text=format.plain(groups_line(view)), style="quiet")
+    yield Block(text="")
+    for at, line in enumerate(short_lines(view)):
+        yield Block(text=line, style="" if at else "quiet")
+    if view.figures.asserts:
+        yield Block(text="asserts, those that fell most first", style="role")
+        for name, before, after, completions, unknown in assert_cells(view):
+            facts = f"{before} → {after} · {completions} completions"
+            yield Block(text=" · ".join(filter(None, [facts, unknown])), label=name)
+    yield Block(text="notes", style="role")
+    yield from (Block(text=format.plain(line)) for line in notices(view))
+    yield Block(text="how it is decided", style="role")
+    yield from (Block(text=line, style="quiet") for line in basis(view))
 
 
 MOST = {"run": 26, "step": 5, "by": 18, "owner": 14}

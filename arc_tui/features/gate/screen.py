@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeAlias
 
 from msgspec import Struct
 from rich.cells import cell_len
@@ -33,8 +32,10 @@ from arc_tui.ui.page import Page
 from arc_tui.ui.screen import ArcScreen
 from arc_tui.ui.styles import SummaryLines, fold_sentence
 from arc_tui.views.gate import (
+    GROUP_HINT,
     GateRequest,
     GateView,
+    Groups,
     basis,
     build_gate,
     cells,
@@ -53,13 +54,11 @@ SIDE, CHANGE = 9, 10
 LEAST, MOST = 12, 60
 """Cells of the name of a task; a longer one is cut with `…`."""
 
-Groups: TypeAlias = tuple[tuple[str, str], ...]
 """Queries to choose from, each with what it means."""
 
 LOOKING = "Finding groups of runs"
 READING = "Comparing"
 CHOOSE = "No runs chosen yet."
-HINT = "or a query, such as variant=v4 since:2026-11-01"
 
 
 class GateTasks(RowList):
@@ -256,7 +255,7 @@ class GateScreen(ArcScreen):
 
     def _ask_for(self, title: str, groups: Groups, named: Callable[[str | None], None]) -> None:
         choices = [Option(query, words) for query, words in groups]
-        self.app.push_screen(AskBox(title, hint=HINT, choices=choices), named)
+        self.app.push_screen(AskBox(title, hint=GROUP_HINT, choices=choices), named)
 
     def _take_baseline(self, query: str | None) -> None:
         if query is None:

@@ -12,11 +12,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 from msgspec import structs
 from rich.console import Console
 from rich.text import Text
 
 from arc_tui.cli import (
+    FiniteRange,
     console,
     db_option,
     examples,
@@ -26,6 +28,7 @@ from arc_tui.cli import (
     print_json,
     print_line,
     print_table,
+    print_view,
 )
 from arc_tui.features.stats.text import (
     COMPARE,
@@ -50,14 +53,28 @@ from arc_tui.features.stats.view import (
     build_stats,
 )
 from arc_tui.ui import format
-from arc_tui.views.runs import run_rows
+from arc_tui.views.layers import COLUMNS as LAYER_COLUMNS
+from arc_tui.views.layers import (
+    LayersRequest,
+    LayersView,
+    assert_cells,
+    basis,
+    build_layers,
+    groups_line,
+    notices,
+    sentence,
+)
+from arc_tui.views.layers import cells as layer_cells
+from arc_tui.views.runs import held_out_text, run_rows
 from replay.compare.rules import rules_from
 from replay.store.handle import Store
 from replay.written import called
 from taxonomy import goals, held_out
 from taxonomy.held_out import hold, strata
+from taxonomy.metrics.layers import MARGIN
 from taxonomy.stats import recovery
 
+_MARGIN = FiniteRange(min=0, max=1, min_open=True, max_open=True)
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 COLUMNS = {"variant": "variant", "model": "models", "task": "task", "week": "week"}
@@ -83,7 +100,11 @@ def _edges(_: click.Context, __: click.Parameter, given: str | None) -> tuple[fl
 
 
 @click.command(
-    epilog=examples("arc stats --by variant", "arc stats outcome:failed --by task --json")
+    epilog=examples(
+        "arc stats --by variant",
+        "arc stats outcome:failed --by task --json",
+        "arc stats --layers --before variant=v4 --after variant=v8",
+    )
 )
 @click.argument("query", nargs=-1)
 @click.option(
@@ -115,6 +136,21 @@ def _edges(_: click.Context, __: click.Parameter, given: str | None) -> tuple[fl
 @click.option("--production", metavar="QUERY", help="Production runs to compare shapes with.")
 @click.option("--goals", "goals_file", type=_FILE, help="A TOML file with goals and their weights.")
 @click.option("--injections", "injected", type=_FILE, help="JSON Lines: errors injected into runs.")
+@click.option("--layers", is_flag=True, help="Compare two groups layer by layer, L0 to L3.")
+@click.option("--before", metavar="QUERY", help="With --layers: the runs to compare with.")
+@click.option("--after", metavar="QUERY", help="With --layers: the runs that are compared.")
+@click.option(
+    "--asserts",
+    type=_FILE,
+    help="With --layers: a TOML file of asserts; default: asserts.toml beside the database.",
+)
+@click.option(
+    "--margin",
+    type=_MARGIN,
+    default=MARGIN,
+    show_default=True,
+    help="With --layers: a layer held if it fell by less, and is down from here on.",
+)
 @json_option
 @db_option
 def stats(
@@ -130,13 +166,36 @@ def stats(
     production: str | None,
     goals_file: Path | None,
     injected: Path | None,
+    layers: bool,
+    before: str | None,
+    after: str | None,
+    asserts: Path | None,
+    margin: float,
     as_json: bool,
     db: Path | None,
 ) -> int:
     """Pass rates, pass^k, tool-call F1, decay with length, and cost, each with n and interval.
 
-    QUERY means runs as in `arc ls`. What cannot be computed says why.
+    QUERY means runs as in `arc ls`. What cannot be computed says why. --layers compares two groups
+    at every layer of the eval pyramid, the two newest variants, prompts or models unless named.
     """
+    if layers:
+        _only_layers()
+        if (before is None) != (after is None):
+            raise click.UsageError("--before and --after belong together")
+        asked = LayersRequest(
+            before=before,
+            after=after,
+            query=" ".join(query),
+            margin=margin,
+            asserts=asserts,
+            with_held_out=with_held_out,
+        )
+        with open_judged(db) as store:
+            print_view(build_layers(store, asked), as_json, print_layers)
+        return 0
+    if before is not None or after is not None or asserts is not None:
+        raise click.UsageError("--before, --after and --asserts need --layers")
     if hold_out and release:
         raise click.UsageError("--hold-out and --release cannot be combined")
     request = StatsRequest(
@@ -163,6 +222,39 @@ def stats(
     else:
         click.echo(_nothing(view, request), err=True)
     return 0 if view.groups else 1
+
+
+_LAYER_OPTIONS = {"query", "layers", "before", "after", "asserts", "margin", "with_held_out",
+                  "as_json", "db"}  # fmt: skip
+
+
+def _only_layers() -> None:
+    """Refuses options that are of the other figures."""
+    context = click.get_current_context()
+    for option in context.command.params:
+        given = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
+        if given and option.name not in _LAYER_OPTIONS:
+            raise click.UsageError(f"--layers and {option.opts[0]} cannot be combined")
+
+
+def print_layers(out: Console, view: LayersView) -> None:
+    """The sentence, the layers, the asserts where there are any, and what has to be known."""
+    print_line(out, format.plain(sentence(view)), "bold")
+    print_line(out, format.plain(groups_line(view)))
+    out.print()
+    print_table(out, LAYER_COLUMNS, [list(layer_cells(each)) for each in view.figures.layers])
+    if view.figures.asserts:
+        out.print()
+        head = ["assert", "before", "after", "completions", ""]
+        print_table(out, head, [list(row) for row in assert_cells(view)])
+    out.print()
+    for line in notices(view):
+        print_line(out, format.plain(line), "yellow")
+    held = held_out_text(view.held_out)
+    if held:
+        print_line(out, f"{held}.", "yellow")
+    for line in basis(view):
+        print_line(out, line, "dim")
 
 
 def _nothing(view: StatsView, request: StatsRequest) -> str:
