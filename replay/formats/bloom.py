@@ -10,8 +10,8 @@ where its presence is scored above 6. Whether the behaviour is one to avoid is n
 elicited run has not failed and one without it has not passed. What the judge cites stands at the
 answers it cites.
 
-Schema: the JSON Schema and README of isha-gpt/bloom-viewer (MIT, commit 373c1ef3), which shows these
-files, and Bloom's own description of its stages. Petri writes transcripts of the same schema.
+Schema: the JSON Schema and README of isha-gpt/bloom-viewer (MIT, commit 373c1ef3), which shows
+these files, and Bloom's own description of its stages. Petri writes transcripts of the same schema.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def _agent(root: str, about: dict[str, Any]) -> AgentSpan:
 
 
 def _reference(judged: _Judged, about: dict[str, Any]) -> dict[str, Json] | None:
-    """What the scenario was to bring about and what the judge said, where no judge of ours looks."""
+    """What the scenario was to bring out and what its judge said, where no judge of ours looks."""
     kept = known(
         scenario=judged.row.get("variation_description"),
         judgement=known(
