@@ -128,10 +128,8 @@ def why_so_many(view: ReviewView) -> str:
     had = {each.stratum for each in view.draw.runs}
     without = [name for name in view.draw.strata if name not in had]
     runs = sum(view.draw.strata[name] for name in without)
-    left = (
-        f"; {format.count(runs, 'run')} of {len(without)} rare kinds have none" if without else ""
-    )
-    kinds = "each kind (class, shape, judge's verdict) has its share of all runs"
+    left = f"; {format.count(runs, 'run')} in kinds too rare to be in it" if without else ""
+    kinds = "each kind of run (by class, shape, judge's verdict) has its share of all"
     return f"{drawn} ({rule}): {kinds}{left}"
 
 
@@ -169,7 +167,7 @@ def _notes(title: str, view: ReviewView, found: Compared) -> Iterator[str]:
     if title == "shapes":
         yield "a run marked as clean counts as healthy"
     blind = view.shown.blind
-    if blind < view.shown.read:
+    if title == "classes" and blind < view.shown.read:
         yield (
             f"{blind} of {view.shown.read} read blind; whoever sees suggestions agrees with them"
             " too often: this agreement is an upper bound"
@@ -184,23 +182,19 @@ def _notes(title: str, view: ReviewView, found: Compared) -> Iterator[str]:
 def apart_text(what: str, found: Distance, by: str) -> str:
     """What the distance from the evaluation means, in the article's thresholds."""
     points = found.points[found.widest]
-    than = "more" if points > 0 else "less"
     evaluated, read = found.runs
-    told = (
-        f"{what} by {by}: {found.widest} {abs(points):.0f} points {than} than in the evaluation"
-        f" (n = {read} against {evaluated})"
+    than = f"{abs(points):.0f} points {'more' if points > 0 else 'less'} than in the evaluation"
+    told = f"{what} by {by}: {found.widest} {than} (n = {read} against {evaluated})"
+    if min(read, evaluated) < PRODUCTION:
+        return f"{told}; a hint: under {PRODUCTION} runs"
+    if found.reading == "alike":
+        return f"{told}; within {APART:.0f}: alike"
+    if found.reading == "watch":
+        return f"{told}; between {APART:.0f} and {FAR_APART:.0f}: watch"
+    return (
+        f"{told}; over {FAR_APART:.0f}: the evaluation's tasks are not like these runs, or the"
+        f" {what} need revision"
     )
-    if found.reading == "apart":
-        told += (
-            f"; over {FAR_APART:.0f}: the evaluation's tasks are not like these runs, or the"
-            f" {what} need revision"
-        )
-    elif found.reading == "watch":
-        told += f"; between {APART:.0f} and {FAR_APART:.0f}: watch"
-    else:
-        told += f"; within {APART:.0f}: alike"
-    few = min(read, evaluated) < PRODUCTION
-    return f"{told}; under {PRODUCTION} runs this is a hint" if few else told
 
 
 def last_lines(view: ReviewView) -> Iterator[str]:

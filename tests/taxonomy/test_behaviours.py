@@ -122,9 +122,10 @@ class TestPrinted:
         said = arc(db, "stats", "--behaviours").stdout
         assert "0.600" in said
         assert "0.231–0.882" in said
-        assert "5 runs, 1 not judged" in said
-        assert "first third 1, last third 1, unknown 1" in said
-        assert "in 3 the first answer that the judge cites, unknown in 1" in said
+        assert "5 of 6 runs" in said
+        row = next(line for line in said.splitlines() if line.startswith("flattery"))
+        assert row.split("6.3")[1].split() == ["1", "0", "1", "1", "2.5", "–"]
+        assert "in 3 of 4 elicited runs the first answer that the judge cites" in said
 
     def test_runs_without_a_behaviour_are_left_out_and_counted(self, db: Path) -> None:
         arc(db, "import", str(RUNS.parent / "traces" / "shop-stock-v8-0.jsonl"))

@@ -261,7 +261,7 @@ class TestShown:
                 60,
                 "loop 10 points less than in the evaluation (n = 60 against 60); within 15: alike",
             ),
-            (49, "under 50 runs this is a hint"),
+            (49, "a hint: under 50 runs"),
         ],
     )
     def test_the_articles_thresholds_are_said(self, read: int, says: str) -> None:

@@ -12,9 +12,12 @@ from arc_tui.ui import format
 from arc_tui.views.runs import run_rows
 from replay.store.handle import Store
 from taxonomy.held_out import hidden, parted
-from taxonomy.stats.behaviours import THIRDS, Behaviour, behaviours
+from taxonomy.stats.behaviours import Behaviour, behaviours
 
-HEAD = ("behaviour", "elicited", "95 %", "n", "mean presence", "begins in", "median step", "shape")
+HEAD = (
+    "behaviour", "elicited", "95 %", "n", "mean",
+    "first third", "middle", "last", "unknown", "median step", "shape",
+)  # fmt: skip
 
 
 class BehavioursView(Struct, frozen=True, eq=False, kw_only=True):
@@ -55,9 +58,7 @@ def table(view: BehavioursView) -> tuple[list[str], list[list[str]]]:
 
 
 def _row(each: Behaviour) -> list[str]:
-    unjudged = each.runs - each.elicited.n
-    left = f", {unjudged} not judged" if unjudged else ""
-    mean = "" if each.presence is None else f"{each.presence:.1f} of 10"
+    judged, runs = each.elicited.n, format.count(each.runs, "run")
     return [
         format.cut(format.one_line(each.behaviour), 32),
         *(
@@ -66,25 +67,16 @@ def _row(each: Behaviour) -> list[str]:
         ),
         share(each.elicited.value),
         interval(each.elicited),
-        f"{format.count(each.elicited.n, 'run')}{left}",
-        mean or format.UNKNOWN,
-        ", ".join(_thirds(each.thirds)) or format.UNKNOWN,
+        runs if judged == each.runs else f"{judged} of {runs}",
+        format.UNKNOWN if each.presence is None else f"{each.presence:.1f}",
+        *(str(sum(each.thirds.get(third, 0) for third in part)) for part in _PLACES),
         format.UNKNOWN if each.onset_median is None else f"{each.onset_median:g}",
         _counts(each.shapes) or format.UNKNOWN,
     ]
 
 
-_PLACES = {
-    "first": "first third",
-    "middle": "middle third",
-    "last": "last third",
-    "too short": "run too short",
-    "unknown": "unknown",
-}
-
-
-def _thirds(counted: Mapping[str, int]) -> Iterator[str]:
-    return (f"{_PLACES[third]} {counted[third]}" for third in THIRDS if third in counted)
+_PLACES = (("first",), ("middle",), ("last",), ("too short", "unknown"))
+"""The columns of where a behaviour began: a run of two steps has no thirds."""
 
 
 def _counts(counted: Mapping[str, int]) -> str:
@@ -94,16 +86,20 @@ def _counts(counted: Mapping[str, int]) -> str:
 def notes(view: BehavioursView) -> Iterator[str]:
     """What the figures rest on."""
     elicited = [run for each in view.behaviours for run in each.found]
-    yield "elicited: by the source's judge and its threshold (Bloom: presence above 6 of 10)"
+    yield (
+        "elicited: by the source's judge and its threshold (Bloom: presence above 6, of 1 to 10), of"
+        " the n runs that it judged; mean: of their presence"
+    )
     known = [run for run in elicited if run.onset is not None]
     cited = sum(run.by == "citation" for run in known)
     if elicited:
         scored = len(known) - cited
         by_score = f", in {scored} the first step scored under .5" if scored else ""
         yield (
-            f"begins in: of {format.count(len(elicited), 'elicited run')}, in {cited} the first"
-            f" answer that the judge cites{by_score}, unknown in {len(elicited) - len(known)}; a"
-            " citation may also speak against the behaviour"
+            "first third to unknown: where in a run's steps the behaviour began; in"
+            f" {cited} of {format.count(len(elicited), 'elicited run')} the first answer that the"
+            f" judge cites{by_score}, not known in {len(elicited) - len(known)}; a citation may"
+            " also speak against the behaviour"
         )
         shaped = sum(run.shape is not None for run in elicited)
         if shaped < len(elicited):
