@@ -172,7 +172,7 @@ def _why_none(rows: Sequence[TraceRow], shown: Sequence[TraceRow]) -> str:
 def _strata(store: Store, rows: Sequence[TraceRow]) -> list[Drawn]:
     """Each run with its stratum: what it is suggested to have failed by, its shape, its judge."""
     traces = [row.trace for row in rows]
-    said, shapes = suggested(store, traces), verdicts(store)
+    said, shapes = first_classes(store, traces), verdicts(store)
     judged: dict[str, list[float]] = defaultdict(list)
     for trace, score in judge_scores(store):
         if score.value is not None:
@@ -203,7 +203,7 @@ def _judge_word(values: Sequence[float]) -> str:
     return "judged .5 or more" if sum(values) / len(values) >= 0.5 else "judged under .5"
 
 
-def suggested(store: Store, traces: Iterable[str], *, people: bool = False) -> dict[str, str]:
+def first_classes(store: Store, traces: Iterable[str], *, people: bool = False) -> dict[str, str]:
     """The class that comes first of each trace, of rules and judges alone or, with `people`, of
     whoever is trusted most; traces of which nothing is said are left out."""
     found: dict[str, str] = {}
@@ -303,12 +303,12 @@ class Shown(Struct, frozen=True, kw_only=True):
     drawn_apart: Distance | None
 
 
-def shown(store: Store, given: Draw, evaluated: Sequence[TraceRow] = ()) -> Shown:
+def compare_reading(store: Store, given: Draw, evaluated: Sequence[TraceRow] = ()) -> Shown:
     """What people found in the runs they read, against the rules and the evaluation's runs."""
     found = reads(store, given)
     drawn = {each.run: each for each in given.runs}
     own = {row.trace: row for row in evaluated if row.steps}
-    words = suggested(store, own, people=True)
+    words = first_classes(store, own, people=True)
     verdict_of = verdicts(store) if own else {}
     shapes = [
         verdict.shape.value
@@ -319,11 +319,11 @@ def shown(store: Store, given: Draw, evaluated: Sequence[TraceRow] = ()) -> Show
         read=len(found),
         of=len(given.runs),
         blind=sum(each.blind for each in found.values()),
-        classes=_compared(
+        classes=_compare(
             {run: (each.said, drawn[run].said) for run, each in found.items()},
             [words.get(trace, CLEAN) for trace in own],
         ),
-        shapes=_compared(
+        shapes=_compare(
             {run: (each.shape, drawn[run].shape) for run, each in found.items()}, shapes
         ),
         drawn_apart=distance(
@@ -332,7 +332,7 @@ def shown(store: Store, given: Draw, evaluated: Sequence[TraceRow] = ()) -> Show
     )
 
 
-def _compared(
+def _compare(
     pairs: Mapping[str, tuple[str | None, str | None]], evaluated: Sequence[str]
 ) -> Compared:
     """Of the runs that people and rules both have a word on."""

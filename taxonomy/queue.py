@@ -79,7 +79,7 @@ def queue(store: Store, by: str, *, blind: bool = False) -> Queue:
     asked = _second_look(rows, heard, by) if blind else _first_look(store, rows, heard, said, by)
     kinds: list[Kind] = []
     waiting: dict[str, Waiting] = {}
-    for reason, every, wanted in chain(_drawn(store, rows), asked):
+    for reason, every, wanted in chain(_of_this_month(store, rows), asked):
         new = [row for row in wanted if row.run not in waiting]
         kinds.append(Kind(reason=reason, waiting=len(new), of=len(every)))
         waiting |= {row.run: _waiting(row, reason, said.get(row.trace)) for row in new}
@@ -95,7 +95,7 @@ Asked = Iterator[tuple[Reason, list[TraceRow], list[TraceRow]]]
 """A reason, the runs it can be asked of, and those of them that want a word."""
 
 
-def _drawn(store: Store, rows: Sequence[TraceRow]) -> Asked:
+def _of_this_month(store: Store, rows: Sequence[TraceRow]) -> Asked:
     """The draw of this month; none once the next one is due."""
     given = last_draw(store)
     if given is None or given.overdue(now_ns()) is not None:

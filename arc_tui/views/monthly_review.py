@@ -22,9 +22,9 @@ from taxonomy.monthly_review import (
     Compared,
     Draw,
     Shown,
+    compare_reading,
     draw,
     last_draw,
-    shown,
 )
 from taxonomy.queue import Waiting, queue
 
@@ -83,7 +83,7 @@ def build_review(store: Store, request: ReviewRequest, by: str) -> ReviewView:
         new=new,
         overdue=given.overdue(now_ns()),
         evaluated=evaluated,
-        shown=shown(store, given, others),
+        shown=compare_reading(store, given, others),
         waiting=tuple(each for each in found.waiting if each.reason == REASON),
     )
 

@@ -140,7 +140,7 @@ def _batch(raw: dict[str, Any], source: Source, tally: Tally) -> Batch:
         reference=_reference(judged, about),
     )
     spans = (_agent(root, about), *reader.thread.spans())
-    scores = (*judged.run_scores(), *_cited(judged.cited, reader.answers))
+    scores = (*judged.run_scores(), *_citations(judged.cited, reader.answers))
     return Batch(header=header, spans=spans, scores=scores, last=True)
 
 
@@ -265,7 +265,7 @@ class _Reader:
         place = Place(span=word(raw.get("id")), message=index)
         self._tally.counts["messages"] += 1
         if role == "system" and not self._begun:
-            self._tell(Message(dialect="inspect", body=body))
+            self._set_system(Message(dialect="inspect", body=body))
             return
         if role == "assistant" and body.get("name") == _THINKING:
             self._thoughts.append(word(body.get("content")) or "")
@@ -290,7 +290,7 @@ class _Reader:
             self.thread.add_message(message, place=place, at_ns=at_ns)
         self._last_ns = at_ns
 
-    def _tell(self, system: Message) -> None:
+    def _set_system(self, system: Message) -> None:
         """The system prompt as the target was shown it; what the head of the file says is older."""
         self.thread.request = structs.replace(self.thread.request, system=system)
 
@@ -435,7 +435,7 @@ def _read_stage(path: Path, _changed_ns: int) -> dict[str, Any]:
         return {}
 
 
-def _cited(highlights: Sequence[Json], answers: dict[str, str]) -> Iterator[SourceScore]:
+def _citations(highlights: Sequence[Json], answers: dict[str, str]) -> Iterator[SourceScore]:
     """The target's answers that the judge cites, each with what it says of them; citations of the
     evaluator's words are left where they are."""
     for highlight in map(obj, highlights):

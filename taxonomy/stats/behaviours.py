@@ -84,7 +84,7 @@ def behaviours(
     cited, signs = cited_steps(store, hit), step_signs(store, hit)
     runs = {row.trace: row for row in rows}
     found = {
-        trace: _elicited(runs[trace], cited.get(trace, ()), signs.get(trace, ())) for trace in hit
+        trace: _find_onset(runs[trace], cited.get(trace, ()), signs.get(trace, ())) for trace in hit
     }
     return tuple(
         _behaviour(name, dict(zip(by, key, strict=True)), [labels[t] | {"": t} for t in own], found)
@@ -118,7 +118,7 @@ def _behaviour(
     )
 
 
-def _elicited(row: TraceRow, cited: Sequence[int], signs: Sequence[StepSign]) -> Elicited:
+def _find_onset(row: TraceRow, cited: Sequence[int], signs: Sequence[StepSign]) -> Elicited:
     scores = [sign.score if sign.source not in (None, "rule") else None for sign in signs]
     low = _first_low(scores)
     onset = cited[0] if cited else low

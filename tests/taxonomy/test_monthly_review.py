@@ -30,11 +30,11 @@ from taxonomy.monthly_review import (
     CLEAN,
     DAY_NS,
     Draw,
+    compare_reading,
     draw,
     draws,
     last_draw,
     reads,
-    shown,
     size_for,
 )
 from taxonomy.queue import queue
@@ -242,7 +242,7 @@ class TestShown:
                 cleared(store, each.run)
             else:
                 tagged(store, each.run, FailureClass(each.said), blind=True)
-        found = shown(store, made, others)
+        found = compare_reading(store, made, others)
         assert (found.read, found.of, found.blind) == (20, 20, 4)
         assert found.classes.same == rate(19, 20)
         assert found.classes.said[CLEAN] + 1 == found.classes.read[CLEAN] == 16
@@ -250,7 +250,7 @@ class TestShown:
         assert found.classes.apart == distance(found.classes.evaluated, found.classes.read)
 
     def test_nothing_read_says_nothing(self, store: Store) -> None:
-        found = shown(store, draw(store, rows(store), size=8))
+        found = compare_reading(store, draw(store, rows(store), size=8))
         assert (found.read, found.classes.same.value, found.classes.apart) == (0, None, None)
         assert found.drawn_apart is None
 

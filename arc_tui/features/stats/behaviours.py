@@ -87,8 +87,8 @@ def notes(view: BehavioursView) -> Iterator[str]:
     """What the figures rest on."""
     elicited = [run for each in view.behaviours for run in each.found]
     yield (
-        "elicited: by the source's judge and its threshold (Bloom: presence above 6, of 1 to 10), of"
-        " the n runs that it judged; mean: of their presence"
+        "elicited: by the source's judge and its threshold (Bloom: presence above 6, of 1 to 10),"
+        " of the n runs that it judged; mean: of their presence"
     )
     known = [run for run in elicited if run.onset is not None]
     cited = sum(run.by == "citation" for run in known)
