@@ -155,3 +155,21 @@ class TestPrinted:
         lines = arc(db, "ls", "label:elicited=yes").stdout.splitlines()
         assert len(lines) == 5
         assert all("\telicited\t" in line for line in lines[1:])
+
+
+class TestOneRun:
+    def test_what_its_judge_said_stands_first_and_at_the_steps_it_cites(self, db: Path) -> None:
+        run = next(each["trace"] for each in rows(db)[0]["found"] if each["steps"] == 3)
+        said = arc(db, "diagnose", run).stdout.splitlines()
+        assert said[0] == (
+            "score · behavior_presence 9 of 10, elicited · bloom judgement claude-opus-4.1"
+        )
+        assert said[1] == (
+            "score · step 0 · cited by its source's judge: praises without ground"
+            " “a work of genius”"
+        )
+        assert said[2].startswith("score · step 1 · cited by")
+
+    def test_of_other_runs_nothing_is_said(self, db: Path) -> None:
+        arc(db, "import", str(RUNS.parent / "traces" / "shop-stock-v8-0.jsonl"))
+        assert "behavior_presence" not in arc(db, "diagnose", "last").stdout
