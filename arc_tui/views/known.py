@@ -63,9 +63,10 @@ def source_lines(
                 details=(("because", each.explanation),) if each.explanation else (),
             )
     for each in scores:
-        if each.name == CITED and each.span in steps and each.explanation is not None:
+        step = steps.get(each.span or "")
+        if each.name == CITED and step is not None and each.explanation is not None:
             fact = f"cited by its source's judge: {format.one_line(each.explanation)}"
-            yield KnownLine(kind="score", step=steps[each.span], fact=format.cut(fact, SHOWN))
+            yield KnownLine(kind="score", step=step, fact=format.cut(fact, SHOWN))
 
 
 def _beside_gold(said: Diagnosis) -> CheckReport:
