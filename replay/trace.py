@@ -269,6 +269,14 @@ CAPS_LABEL, CAP_LABEL, STOP_LABEL = "arc.caps", "arc.cap", "arc.stop"
 order to stop that did."""
 
 
+BEHAVIOR_LABEL, PRESENCE_LABEL, ELICITED_LABEL = "behavior", "behavior_presence", "elicited"
+"""Labels of a run that was made to bring out a behaviour: its name, the judge's score of 1 to 10,
+and whether that counts as elicited (`yes` or `no`, by the source's own threshold)."""
+
+CITED = "citation"
+"""The name of a score that only says: the source's judge cites this step."""
+
+
 class Header(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is known of a trace as a whole.
 

@@ -1,10 +1,11 @@
 """What should a person look at next? The runs that want a word of theirs, in one order.
 
-The queue of a person: failed runs that nobody tagged, then runs that passed with warnings and that
-nobody tagged, then what of the audit sample this person has not looked at. A run stands in it once,
-for the first of these reasons, and each kind in the order of import. The blind queue holds the runs
-that somebody else has a word on and this person has not: the second look that agreement of people
-is counted from. A run without steps has nothing to tag and stands in neither.
+The queue of a person: of this month's draw the runs that nobody has read, in its order, then failed
+runs that nobody tagged, then runs that passed with warnings and that nobody tagged, then what of
+the audit sample this person has not looked at. A run stands in it once, for the first of these
+reasons, and all but the draw in the order of import. The blind queue holds the draw too, then the
+runs that somebody else has a word on and this person has not: the second look that agreement of
+people is counted from. A run without steps has nothing to tag and stands in neither.
 
 A tag is a word on a run, and so is the word that nothing is wrong with it. Runs of held-out tasks
 wait for nobody: whoever reads one to tag it has seen it.
@@ -14,19 +15,23 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Literal
 
 from msgspec import Struct
 
-from replay.store.handle import Store
+from replay.store.handle import Store, now_ns
 from replay.store.rows import TraceRow, trace_rows
 from taxonomy.calibration.disagreement import audit_sample
 from taxonomy.held_out import hidden, parted
 from taxonomy.judgements.scores import opinions
 from taxonomy.judgements.tags import human_words
+from taxonomy.monthly_review import last_draw, reads
 from taxonomy.query.failures import Verdict, verdicts
 
-Reason = Literal["untagged failure", "passed with warnings", "audit sample", "second look"]
+Reason = Literal[
+    "monthly review", "untagged failure", "passed with warnings", "audit sample", "second look"
+]
 
 
 class Waiting(Struct, frozen=True, kw_only=True):
@@ -74,7 +79,7 @@ def queue(store: Store, by: str, *, blind: bool = False) -> Queue:
     asked = _second_look(rows, heard, by) if blind else _first_look(store, rows, heard, said, by)
     kinds: list[Kind] = []
     waiting: dict[str, Waiting] = {}
-    for reason, every, wanted in asked:
+    for reason, every, wanted in chain(_of_this_month(store, rows), asked):
         new = [row for row in wanted if row.run not in waiting]
         kinds.append(Kind(reason=reason, waiting=len(new), of=len(every)))
         waiting |= {row.run: _waiting(row, reason, said.get(row.trace)) for row in new}
@@ -88,6 +93,17 @@ Heard = Mapping[str, set[str]]
 
 Asked = Iterator[tuple[Reason, list[TraceRow], list[TraceRow]]]
 """A reason, the runs it can be asked of, and those of them that want a word."""
+
+
+def _of_this_month(store: Store, rows: Sequence[TraceRow]) -> Asked:
+    """The draw of this month; none once the next one is due."""
+    given = last_draw(store)
+    if given is None or given.overdue(now_ns()) is not None:
+        return
+    known = {row.run: row for row in rows}
+    drawn = [known[each.run] for each in given.runs if each.run in known]
+    done = reads(store, given)
+    yield "monthly review", drawn, [row for row in drawn if row.run not in done]
 
 
 def _first_look(

@@ -16,6 +16,7 @@ from replay.formats import arc
 from tests.replay import otlp_case as otlp
 from tests.replay import test_amazon_q as amazon_q
 from tests.replay import test_atif as atif
+from tests.replay import test_bloom as bloom
 from tests.replay import test_codex as codex
 from tests.replay import test_formats as chats
 from tests.replay import test_gemini_cli as gemini_cli
@@ -117,6 +118,7 @@ SEEDS: dict[str, Callable[[], list[Value]]] = {
     "openhands": lambda: [openhands.RUN],
     "whowhen": lambda: [whowhen.CHAT],
     "toolbench": _toolbench,
+    "bloom": lambda: [bloom.WHOLE],
     "tau2": lambda: [tau2.RESULTS],
     "tau-bench": _tau_bench,
     "chat": lambda: [chats.CHAT],

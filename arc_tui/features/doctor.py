@@ -34,6 +34,7 @@ from arc_tui.cli import (
 from arc_tui.experiments.models import targets_of, whole_names
 from arc_tui.places import author
 from arc_tui.ui import format
+from arc_tui.views.monthly_review import NEXT, overdue_text
 from replay.budget import Budget, Limits
 from replay.doctor.assumptions import AS_OF, ASSUMPTIONS, OPENAI_ASSUMPTIONS, Assumption
 from replay.doctor.checks import (
@@ -64,8 +65,9 @@ from replay.models.choose import DEMO
 from replay.models.protocol import Target
 from replay.models.servers import require_key
 from replay.providers import ANTHROPIC, split_name
-from replay.store.handle import Store
+from replay.store.handle import Store, now_ns
 from taxonomy.judgements.schema import open_ledger
+from taxonomy.monthly_review import last_draw
 
 _STYLES = {"ok": "green", "holds": "green", "warn": "yellow", "fail": "red", "fails": "red"}
 
@@ -109,9 +111,30 @@ def doctor(
 def _checks(path: Path) -> Iterator[Check]:
     yield from database_checks(path, open_ledger)
     yield stop_check(path)
+    yield from _review_check(path)
     yield from machine_checks()
     yield from model_checks()
     yield from terminal_checks(console())
+
+
+def _review_check(path: Path) -> Iterator[Check]:
+    """Where runs were ever drawn to be read by hand: is the next draw due?"""
+    if not path.exists():
+        return
+    try:
+        with open_ledger(path) as store:
+            given = last_draw(store)
+    except StoreUnusable:
+        return
+    if given is not None:
+        days = given.overdue(now_ns())
+        yield Check(
+            area="database",
+            name="monthly review",
+            status="ok" if days is None else "warn",
+            finding=f"drawn {given.day}" if days is None else overdue_text(days),
+            advice="" if days is None else NEXT,
+        )
 
 
 def _saved(path: Path) -> tuple[Report, ...]:

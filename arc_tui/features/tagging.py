@@ -23,6 +23,7 @@ from arc_tui.cli import (
     open_judged,
     open_store,
     print_json,
+    print_line,
     print_list,
     print_table,
     print_tables,
@@ -30,9 +31,20 @@ from arc_tui.cli import (
 from arc_tui.config import read_owners
 from arc_tui.places import author
 from arc_tui.ui import format
+from arc_tui.views import raters
 from arc_tui.views.evidence import AGENT_BY
+from arc_tui.views.monthly_review import (
+    ReviewRequest,
+    ReviewView,
+    build_review,
+    head,
+    last_lines,
+    overdue,
+    tables,
+    why_so_many,
+)
 from arc_tui.views.queue import nothing_waits
-from arc_tui.views.raters import RatersView, build_raters, head, tables
+from arc_tui.views.raters import RatersView, build_raters
 from replay.errors import NotFound
 from replay.store.handle import Store
 from replay.store.rows import step_rows, trace_row
@@ -51,6 +63,7 @@ from taxonomy.judgements.tags import (
     remove_tag,
     unmark_clean,
 )
+from taxonomy.monthly_review import last_draw
 from taxonomy.query.compile import words_meant
 from taxonomy.query.failures import tag_rows
 from taxonomy.queue import Queue, Waiting, queue
@@ -242,19 +255,71 @@ def list_(
         click.echo(f"No tags match '{asked}'." if query else "No tags yet.", err=True)
 
 
-@click.command(epilog=examples("arc review --limit 10", "arc review --blind"))
+@click.command(
+    epilog=examples("arc review --limit 10", "arc review --blind", "arc review --audit --size 10")
+)
+@click.argument("query", nargs=-1)
 @click.option("--blind", is_flag=True,
               help="Runs that somebody else has tagged and you have not.")  # fmt: skip
+@click.option("--audit", is_flag=True, help="The runs drawn to be read by hand this month.")
+@click.option("--draw", is_flag=True, help="With --audit: draw anew, from the runs of QUERY.")
+@click.option("--size", type=click.IntRange(min=1), help="With --audit: how many runs to draw.")
+@click.option("--seed", help="With --audit: what the draw follows from; default: the day.")
+@click.option("--evaluation", metavar="QUERY",
+              help="With --audit: runs to compare with; default: of golden sets.")  # fmt: skip
 @limit_option
 @json_option
 @db_option
-def review(blind: bool, limit: int, as_json: bool, db: Path | None) -> None:
+def review(
+    query: tuple[str, ...],
+    blind: bool,
+    audit: bool,
+    draw: bool,
+    size: int | None,
+    seed: str | None,
+    evaluation: str | None,
+    limit: int,
+    as_json: bool,
+    db: Path | None,
+) -> None:
     """List the runs you should look at next, in order.
 
-    You are ARC_USER, else the name of your account.
+    With --audit, draw runs to be read by hand this month, and say how many were read since and
+    what they showed. You are ARC_USER, else the name of your account.
     """
+    request = ReviewRequest(
+        draw=draw, query=" ".join(query), size=size, seed=seed, evaluated=evaluation
+    )
+    if request != ReviewRequest() and not audit:
+        raise click.UsageError("QUERY, --draw, --size, --seed and --evaluation need --audit")
+    if audit and blind:
+        raise click.UsageError("--audit and --blind cannot be combined")
     with open_judged(db) as store:
+        if audit:
+            if (query or size or seed) and not draw and last_draw(store) is not None:
+                raise click.UsageError("QUERY, --size and --seed are of a new draw: add --draw")
+            print_review(build_review(store, request, author()), as_json, limit)
+            return
         print_queue(queue(store, author(), blind=blind), as_json, limit)
+        reminder = overdue(store)
+        if reminder:
+            click.echo(reminder, err=True)
+
+
+def print_review(view: ReviewView, as_json: bool, limit: int) -> None:
+    """Progress, what waits, and what the reading showed."""
+    if as_json:
+        print_json(view)
+        return
+    out = console()
+    out.print(Text(head(view), "bold"), soft_wrap=True)
+    print_line(out, why_so_many(view), "dim")
+    waiting = view.waiting
+    if waiting:
+        names = ["id", "task", "trial", "outcome", "step", "reason", "title"]
+        print_list(out, names, [_tagging_table_cells(each) for each in limited(waiting, limit)])
+    print_tables(out, tables(view))
+    print_line(out, "\n".join(last_lines(view)), "dim")
 
 
 def _cells(row: TagRow) -> list[Text | str]:
@@ -297,8 +362,8 @@ def print_agreement(view: RatersView, as_json: bool) -> None:
         print_json(view)
         return
     out = console()
-    out.print(Text(head(view), "bold"), soft_wrap=True)
-    print_tables(out, tables(view))
+    out.print(Text(raters.head(view), "bold"), soft_wrap=True)
+    print_tables(out, raters.tables(view))
 
 
 def print_clean_marks(found: Sequence[CleanMark], as_json: bool) -> None:

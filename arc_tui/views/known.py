@@ -7,7 +7,7 @@ One fact is one line, whatever it rests on; the lines stand first wherever a run
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 import msgspec
@@ -15,6 +15,7 @@ from msgspec import UNSET, Struct, structs
 
 from arc_tui.ui import format
 from arc_tui.views.evidence import Kind
+from replay.trace import CITED, PRESENCE_LABEL, SourceScore
 from taxonomy.findings import (
     ANSWER_SCORERS,
     CheckReport,
@@ -53,6 +54,25 @@ def known_of(said: Diagnosis | None, outcome: str) -> tuple[KnownLine, ...]:
         return ()
     gold = () if said.gold is None else gold_lines(said.gold, listed=outcome != "passed")
     return (*gold, *check_lines(_beside_gold(said)))
+
+
+def source_lines(
+    scores: Sequence[SourceScore], steps: Mapping[str, int], elicited: str
+) -> Iterator[KnownLine]:
+    """What the judge of the run's source says of a behaviour, and the steps that it cites; `steps`
+    by span, `elicited` as the source says it."""
+    for each in scores:
+        if each.name == PRESENCE_LABEL and each.label is not None:
+            yield KnownLine(
+                kind="score",
+                fact=f"{each.name} {each.label}, {elicited} · {format.one_line(each.by)}",
+                details=(("because", each.explanation),) if each.explanation else (),
+            )
+    for each in scores:
+        step = steps.get(each.span or "")
+        if each.name == CITED and step is not None and each.explanation is not None:
+            fact = f"cited by its source's judge: {format.one_line(each.explanation)}"
+            yield KnownLine(kind="score", step=step, fact=format.cut(fact, SHOWN))
 
 
 def _beside_gold(said: Diagnosis) -> CheckReport:

@@ -17,12 +17,14 @@ from arc_tui.views.evidence import (
     judge_findings,
     reasons,
 )
-from arc_tui.views.known import KnownLine, known_of
+from arc_tui.views.known import KnownLine, known_of, source_lines
 from arc_tui.views.runs import NO_RUN, run_row
 from arc_tui.views.scores import Scorer, scorers
 from arc_tui.views.tree import Branch, branches
+from replay.store import read
 from replay.store.handle import Store, now_ns
-from replay.store.rows import StepRow, span_rows, step_rows, trace_row
+from replay.store.rows import StepRow, TraceRow, span_rows, step_rows, trace_row
+from replay.trace import PRESENCE_LABEL
 from taxonomy.calibration.approval import trusted_scores
 from taxonomy.classes import Shape, class_label
 from taxonomy.findings import (
@@ -152,9 +154,19 @@ def _without_steps(store: Store, name: str, *, drawn: bool) -> TraceView:
         tree=(),
         diagnosis=said,
         tags=build_tags(store, row.trace),
-        known=known_of(said, row.outcome),
+        known=_known(store, row, said),
         judged=judge_findings(store, row.trace),
     )
+
+
+def _known(store: Store, row: TraceRow, said: Diagnosis | None) -> tuple[KnownLine, ...]:
+    """What is known of a run, and of one made to bring a behaviour out what its judge said."""
+    known = known_of(said, row.outcome)
+    if PRESENCE_LABEL not in row.labels:
+        return known
+    steps = {step.span: step.step for step in step_rows(store, row.trace)}
+    elicited = row.outcome_value or "elicited or not is unknown"
+    return (*known, *source_lines(read.scores(store, row.trace), steps, elicited))
 
 
 def _read(store: Store, view: TraceView, first: int | None = None) -> TraceView:
@@ -283,7 +295,7 @@ def build_diagnose(store: Store, name: str) -> DiagnoseView:
     return DiagnoseView(
         trace=row.trace,
         outcome=row.outcome,
-        known=known_of(said, row.outcome),
+        known=_known(store, row, said),
         findings=said.findings if said else (),
         shape=said.shape if said else None,
         published_shape=said.published_shape if said else None,

@@ -73,6 +73,7 @@ _MODULES = (
     "openhands",
     "whowhen",
     "toolbench",
+    "bloom",
     "tau2",
     "tau_bench",
     "chat",

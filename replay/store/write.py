@@ -426,6 +426,16 @@ def _fill(db: sqlite3.Connection, old: int, new: int) -> None:
         (new, old),
     )
     db.execute(
+        "UPDATE trace SET labels = json_patch((SELECT labels FROM trace n WHERE n.id = ?), labels)"
+        " WHERE id = ?",
+        (new, old),
+    )
+    db.execute(
+        "UPDATE source_score SET trace = ?1 WHERE trace = ?2"
+        " AND NOT EXISTS (SELECT 1 FROM source_score WHERE trace = ?1)",
+        (old, new),
+    )
+    db.execute(
         "UPDATE trace SET live_until_ns = (SELECT live_until_ns FROM trace n WHERE n.id = ?)"
         " WHERE id = ? AND live_until_ns IS NOT NULL",
         (new, old),

@@ -42,12 +42,12 @@ def held_out(
         strata, key=lambda task: (task not in kept, digests.digest("held out", task))
     ):
         by_stratum.setdefault(strata[task], []).append(task)
-    quota = _quota({name: len(tasks) for name, tasks in by_stratum.items()}, share)
+    quota = quotas({name: len(tasks) for name, tasks in by_stratum.items()}, share)
     chosen = (tasks[: quota[name]] for name, tasks in by_stratum.items())
     return kept.union(*chosen)
 
 
-def _quota(sizes: Mapping[str, int], share: Fraction) -> dict[str, int]:
+def quotas(sizes: Mapping[str, int], share: Fraction) -> dict[str, int]:
     """How many of each stratum: its share rounded down, the rest to the largest remainders."""
     wanted = {name: size * share for name, size in sizes.items()}
     quota = {name: math.floor(want) for name, want in wanted.items()}

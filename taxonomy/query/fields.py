@@ -15,7 +15,7 @@ from msgspec import Struct
 from replay import digests
 from replay.action import Act
 from replay.store.handle import Store
-from replay.trace import Effect, Json, Level, Tool
+from replay.trace import CITED, Effect, Json, Level, Tool
 from taxonomy.classes import Attribution, Shape
 from taxonomy.findings import TRUST, Source
 from taxonomy.judgements.golds import own_gold
@@ -316,6 +316,21 @@ def step_signs(store: Store, traces: Iterable[str]) -> dict[str, list[StepSign]]
     for key, errors, score, source in found:
         signs.setdefault(key, []).append(StepSign(errors, score, source))
     return signs
+
+
+def cited_steps(store: Store, traces: Iterable[str]) -> dict[str, list[int]]:
+    """The steps of each trace that the judge of its source cites, in order."""
+    found = store.db.execute(
+        "SELECT DISTINCT t.key, s.step FROM trace t JOIN source_score c ON c.trace = t.id"
+        " JOIN span s ON s.trace = t.id AND s.span_id = c.span_id"
+        " WHERE t.complete AND c.name = ? AND s.step IS NOT NULL"
+        " AND t.key IN (SELECT value FROM json_each(?)) ORDER BY t.key, s.step",
+        (CITED, among(traces)),
+    )
+    cited: dict[str, list[int]] = {}
+    for key, step in found:
+        cited.setdefault(key, []).append(step)
+    return cited
 
 
 def agent_extras(store: Store, traces: Iterable[str]) -> dict[str, list[dict[str, Json]]]:

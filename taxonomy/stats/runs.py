@@ -177,7 +177,7 @@ def _run(
         failed_steps=tuple(map(_failed, signs)),
         shape=verdict.shape if verdict else None,
         clean=_clean(signs),
-        size=_number(labels.get("length")),
+        size=number_in(labels.get("length")),
         injected=injected,
         corrected_after=delay,
         paraphrase_of=labels.get("paraphrase_of"),
@@ -247,7 +247,7 @@ def money_of(row: TraceRow) -> Money:
 
 def _value(row: TraceRow) -> float | None:
     """The outcome as a score in 0..1."""
-    value = _number(row.outcome_value)
+    value = number_in(row.outcome_value)
     if value is not None and 0 <= value <= 1:
         return value
     return None if row.outcome == "unknown" else float(row.outcome == "passed")
@@ -275,7 +275,8 @@ def _score(sign: StepSign) -> float | None:
     return 0.0 if sign.errors else sign.score
 
 
-def _number(text: str | None) -> float | None:
+def number_in(text: str | None) -> float | None:
+    """The finite number that a label or an outcome is, None for any other."""
     try:
         found = math.nan if text is None else float(text)
     except ValueError:

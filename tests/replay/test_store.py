@@ -7,6 +7,7 @@ import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec import structs
 
@@ -32,6 +33,7 @@ from replay.trace import (
     Outcome,
     Request,
     Response,
+    SourceScore,
     ToolCall,
     Usage,
     extend,
@@ -176,6 +178,22 @@ def test_a_sidecar_written_later_fills_what_was_unknown(store: Store) -> None:
     failed = Outcome(status="failed", value=0.0, by="verifier")
     assert add(store, batch(*spans(), outcome=failed, task="late")) == "duplicate"
     assert (only(store).outcome, only(store).task) == ("failed", "late")
+
+
+def test_a_judgement_written_later_fills_labels_and_scores(store: Store) -> None:
+    key = "SELECT key, labels FROM trace"
+    add(store, batch(*spans(), labels={"judge": "first"}))
+    late = structs.replace(
+        batch(*spans(), labels={"judge": "second", "behavior": "flattery"}),
+        scores=(SourceScore(name="presence", by="judge", value=8.0),),
+    )
+    assert add(store, late) == "duplicate"
+    trace, labels = store.db.execute(key).fetchone()
+    assert msgspec.json.decode(labels) == {"judge": "first", "behavior": "flattery"}
+    assert [score.value for score in read.scores(store, trace)] == [8.0]
+    other = structs.replace(late, scores=(SourceScore(name="presence", by="judge", value=3.0),))
+    assert add(store, other) == "duplicate"
+    assert [score.value for score in read.scores(store, trace)] == [8.0]
 
 
 def test_a_session_that_grew_is_extended_in_place(store: Store) -> None:

@@ -67,6 +67,7 @@ MARKS = "failed runs: █ tagged ▒ suggested ░ not named"
 
 OfBar: TypeAlias = OpenRuns | OpenEditTest | OpenSuggestions | OpenClassify
 """Opens a screen on the runs behind a bar."""
+
 READING = "Reading the runs of both groups"
 
 _OF_BARS = {"classify", "list", "suggest", "try"}

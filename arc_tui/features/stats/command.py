@@ -30,6 +30,7 @@ from arc_tui.cli import (
     print_table,
     print_view,
 )
+from arc_tui.features.stats.behaviours import build_behaviours, notes, nothing, table
 from arc_tui.features.stats.text import (
     COMPARE,
     HEAD,
@@ -134,6 +135,9 @@ def _edges(_: click.Context, __: click.Parameter, given: str | None) -> tuple[fl
 @held_out_option
 @click.option("--held-out", metavar="QUERY", help="The runs of tasks excluded from tuning.")
 @click.option("--production", metavar="QUERY", help="Production runs to compare shapes with.")
+@click.option(
+    "--behaviours", is_flag=True, help="How often each behaviour appears, and where it begins."
+)
 @click.option("--goals", "goals_file", type=_FILE, help="A TOML file with goals and their weights.")
 @click.option("--injections", "injected", type=_FILE, help="JSON Lines: errors injected into runs.")
 @click.option("--layers", is_flag=True, help="Compare two groups layer by layer, L0 to L3.")
@@ -164,6 +168,7 @@ def stats(
     with_held_out: bool,
     held_out: str | None,
     production: str | None,
+    behaviours: bool,
     goals_file: Path | None,
     injected: Path | None,
     layers: bool,
@@ -198,6 +203,11 @@ def stats(
         raise click.UsageError("--before, --after and --asserts need --layers")
     if hold_out and release:
         raise click.UsageError("--hold-out and --release cannot be combined")
+    if behaviours:
+        others = (buckets, rules, since, hold_out, release, held_out, production, goals_file)
+        if any(others) or injected is not None:
+            raise click.UsageError("--behaviours goes with QUERY, --by and --include-held-out only")
+        return _print_behaviours(" ".join(query), by, every=with_held_out, as_json=as_json, db=db)
     request = StatsRequest(
         query=" ".join(query),
         by=by,
@@ -255,6 +265,23 @@ def print_layers(out: Console, view: LayersView) -> None:
         print_line(out, f"{held}.", "yellow")
     for line in basis(view):
         print_line(out, line, "dim")
+
+
+def _print_behaviours(
+    query: str, by: Sequence[str], *, every: bool, as_json: bool, db: Path | None
+) -> int:
+    """A row a behaviour. Exit code 1: no run names one."""
+    with open_judged(db) as store:
+        view = build_behaviours(store, query, by, every=every)
+    if as_json:
+        print_json(view)
+    elif view.behaviours:
+        out = console()
+        print_table(out, *table(view))
+        print_line(out, "\n".join(notes(view)), "dim")
+    else:
+        click.echo(nothing(view), err=True)
+    return 0 if view.behaviours else 1
 
 
 def _nothing(view: StatsView, request: StatsRequest) -> str:
