@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,6 +23,7 @@ from replay.store.handle import Store, now_ns
 from replay.store.rows import source_ids, trace_rows
 from replay.store.trouble import StoreTooOld, is_of_file
 from replay.store.write import Finished, Writer, group_batches
+from replay.trace import Batch
 from taxonomy.calibration.approval import counts_until, trusted_scores
 from taxonomy.diagnosis import diagnose
 from taxonomy.judgements import diagnoses
@@ -108,13 +110,16 @@ def import_paths(
     *,
     format: str | None = None,
     task_from: str | None = None,
+    pins: Mapping[str, str] | None = None,
     replace: bool = False,
 ) -> Generator[Progress | ImportReport, None, None]:
     """Import files and folders (`-` is standard input), then diagnose what is new.
 
     Yields progress; the last value is the report.
     """
-    report = yield from take_in(store, paths, format=format, task_from=task_from, replace=replace)
+    report = yield from take_in(
+        store, paths, format=format, task_from=task_from, pins=pins, replace=replace
+    )
     undiagnosed = yield from diagnose_new(store)
     yield structs.replace(report, undiagnosed=undiagnosed)
 
@@ -125,6 +130,7 @@ def take_in(
     *,
     format: str | None = None,
     task_from: str | None = None,
+    pins: Mapping[str, str] | None = None,
     replace: bool = False,
     live_until_ns: int | None = None,
     all_named: bool = True,
@@ -149,7 +155,8 @@ def take_in(
     ):
         now = Progress(done=done, total=total, path=source.display, traces=traces)
         yield now
-        report = yield from _import_file(writer, source, asked, chosen, task_from, now)
+        load = partial(formats.load, task_from=task_from, pins=pins)
+        report = yield from _import_file(writer, source, asked, chosen, load, now)
         if report is None:
             skipped.append(source.display)
             continue
@@ -165,7 +172,7 @@ def _import_file(
     source: Source,
     asked: bool,
     chosen: formats.Format | None,
-    task_from: str | None,
+    load: Callable[..., Iterator[Batch]],
     now: Progress,
 ) -> Generator[Progress, None, FileReport | None]:
     """Import one file, yielding progress after each trace; closed early, it drops the unfinished
@@ -182,7 +189,7 @@ def _import_file(
             claimed = chosen or formats.sniff(source)
             if claimed is None and not asked:
                 return None
-            batches = formats.load(source, tally, format=claimed, task_from=task_from)
+            batches = load(source, tally, format=claimed)
             for group in group_batches(batches):
                 for each in writer.take(group):
                     if isinstance(each, BadTrace):  # this trace; others of the file may be fine

@@ -26,7 +26,7 @@ from msgspec import Struct, field, structs
 from replay.digests import digest, run_id, trace_id
 from replay.errors import BadTrace
 from replay.steps import Node, Plan, plan
-from replay.store import spans, text_index
+from replay.store import environments, spans, text_index
 from replay.store.content import Content
 from replay.store.handle import Store, now_ns
 from replay.trace import AnySpan, Batch, Header, Level, ModelCall, SourceScore, ToolCall
@@ -175,6 +175,7 @@ class Writer:
             _number(db, open_.row, made)
             self._describe(db, open_, problems)
             _sum(db, open_.row)
+            environments.fill(db, (open_.row,))
             verdict = _settle(db, key, open_.row, replace=self._replace)
             fuller, outdone = _others(db, key, verdict)
         if verdict is None:
@@ -426,6 +427,11 @@ def _fill(db: sqlite3.Connection, old: int, new: int) -> None:
         "UPDATE trace SET (outcome, outcome_value, outcome_by) ="
         " (SELECT outcome, outcome_value, outcome_by FROM trace n WHERE n.id = ?)"
         " WHERE id = ? AND outcome = 'unknown'",
+        (new, old),
+    )
+    db.execute(  # what it said first stands
+        "UPDATE trace SET labels = json_patch((SELECT labels FROM trace n WHERE n.id = ?), labels)"
+        " WHERE id = ?",
         (new, old),
     )
     db.execute(
