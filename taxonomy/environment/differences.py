@@ -111,7 +111,8 @@ class Count(NamedTuple):
 class Difference(Struct, frozen=True, kw_only=True):
     """Something that most runs of one group have and none of the other. `came` says that it is the
     second group that has it. `p` is two-sided; `held` that chance does not explain it, among all
-    that was tested: otherwise it is only what these runs show."""
+    that was tested: otherwise it is only what these runs show. `traces` are the runs that have
+    it."""
 
     item: Item
     came: bool
@@ -119,12 +120,14 @@ class Difference(Struct, frozen=True, kw_only=True):
     second: Count
     p: float
     held: bool
+    traces: tuple[str, ...]
 
 
 class Differences(Struct, frozen=True, kw_only=True):
-    """What differs. `held` and `seen` (facts of all runs, which are too few to say more) are
-    differences; `untold` items of results differ as clearly in too few results; `tested` counts the
-    items that some runs have and others have not, `level` is what each p was held against.
+    """What differs. `held` are beyond chance, `seen` are facts that set all runs that record them
+    apart, which are too few to say more; `untold` items of results differ as clearly in too few
+    results; `tested` counts the items that some runs have and others have not, `level` is what each
+    p was held against.
     `by_task` says that runs were compared within their tasks; otherwise each task counts once."""
 
     held: tuple[Difference, ...]
@@ -152,14 +155,21 @@ def compare(first: Sequence[Facts], second: Sequence[Facts], alpha: float = ALPH
             continue
         p = min(1.0, 2 * test.chance(came=came))
         holds = p <= levels[test.is_result]
+        group, others = (second, first) if came else (first, second)
         found = Difference(
-            item=test.item, came=came, first=test.first, second=test.second, p=p, held=holds
+            item=test.item,
+            came=came,
+            first=test.first,
+            second=test.second,
+            p=p,
+            held=holds,
+            traces=tuple(run.trace for run in group if test.item in run.has),
         )
         if holds:
             held.append(found)
         elif test.is_result:
             untold += 1
-        elif own.hits == own.n:
+        elif own.hits == own.n and 2 * own.n >= len(group) and 2 * other.n >= len(others):
             seen.append(found)
     return Differences(
         held=tuple(sorted(held, key=_order)),

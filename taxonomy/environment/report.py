@@ -109,6 +109,11 @@ def read_drift(store: Store, first: Sequence[RunRow], second: Sequence[RunRow]) 
     )
 
 
+def read_facts_of(store: Store, rows: Sequence[RunRow]) -> Sequence[Facts]:
+    """What is known of the environment of each of these runs."""
+    return _group(store, rows).facts
+
+
 def _group(store: Store, rows: Sequence[RunRow]) -> _Group:
     found = environments(store.db, [row.trace for row in rows])
     facts = [
@@ -125,7 +130,7 @@ def _group(store: Store, rows: Sequence[RunRow]) -> _Group:
 
 PARTS = {
     "tools": "tool", "definitions of tools": "definition", "answering models": "model",
-    "results of tools": "type", "versions": "version", "pins": "pin",
+    "keys of results": "path", "versions": "version", "pins": "pin",
 }  # fmt: skip
 """What may be recorded, and what shows that it is."""
 

@@ -39,12 +39,12 @@ from arc_tui.views.gate import (
     build_gate,
     cells,
     facts,
-    group_queries,
     notices,
     power_line,
     reasons,
     sentence,
 )
+from arc_tui.views.groups import group_queries
 from replay.errors import ArcError
 from replay.store.handle import Store
 from taxonomy.gate import TaskPair
