@@ -39,7 +39,7 @@ HEAD = ("of", "change", A, B, "p")
 
 def cells(row: DriftRow) -> tuple[str, str, str, str, str]:
     """A difference under `HEAD`."""
-    p = p_value(row.p).removeprefix("p = ").removeprefix("p ")
+    p = p_value(row.p).removeprefix("p ").removeprefix("= ")
     return (
         row.what,
         row.change,
@@ -162,3 +162,20 @@ def basis(view: DriftView) -> Iterator[str]:
         f" at most .05); {format.count(found.tested, 'item')} varied."
     )
     yield "Intervals: Wilson at 95 %, corrected for tasks; of a difference, Newcombe."
+
+
+def copied(view: DriftView) -> str:
+    """All of it as plain text, a line a row with tabs."""
+    rows = [HEAD, *map(cells, view.rows)] if view.rows else []
+    figures = [RATES_HEAD, *rates(view)]
+    lines = (
+        sentence(view),
+        *sides(view),
+        *("\t".join(row) for row in rows),
+        *("\t".join(row) for row in figures),
+        *notes(view),
+        *probe_lines(view),
+        *unseen_lines(view),
+        *basis(view),
+    )
+    return "\n".join(lines) + "\n"
