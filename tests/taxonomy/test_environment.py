@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -98,19 +97,22 @@ def run(number: int, task: str | None, *values: str) -> Facts:
     )
 
 
-def groups(seed: int, n: int, *, changed: bool, trials: int) -> Iterator[list[Facts]]:
+def groups(seed: int, n: int, *, changed: bool, trials: int) -> tuple[list[Facts], list[Facts]]:
     """Two groups of n runs, of the same tasks where there are several trials; each result has
     thirty keys by chance, each task its own chances."""
     chance = random.Random(seed)
     shares = [[chance.choice((0.05, 0.3, 0.9, 1.0)) for _ in range(30)] for _ in range(n)]
-    for group in range(2):
+
+    def group(number: int) -> list[Facts]:
         made = []
         for at in range(n):
             task = at // trials
             keys = [f"k{key}" for key, share in enumerate(shares[task]) if chance.random() < share]
-            own = ["old"] if changed and not group else ["new"] if changed else []
-            made.append(run(group * n + at, f"t{task}" if trials > 1 else None, *keys, *own))
-        yield made
+            own = ["old", "new"][number : number + 1] if changed else []
+            made.append(run(number * n + at, f"t{task}" if trials > 1 else None, *keys, *own))
+        return made
+
+    return group(0), group(1)
 
 
 @pytest.mark.slow

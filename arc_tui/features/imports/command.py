@@ -109,7 +109,7 @@ def import_(
                 "--follow reads files and folders; it cannot go with --json, --unknown or `-`"
             )
         with open_store(db) as store:
-            work = following.follow(
+            followed = following.follow(
                 store,
                 paths,
                 _pausing(),
@@ -118,7 +118,7 @@ def import_(
                 pins=pins,
                 replace=replace,
             )
-            return _follow(work)
+            return _follow(followed)
     with open_store(db) as store:
         work = importing.import_paths(
             store, paths, format=format_, task_from=task_from, pins=pins, replace=replace

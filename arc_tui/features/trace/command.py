@@ -132,8 +132,8 @@ def print_trace(out: Console, view: TraceView) -> None:
         + (f", {row.masked} masked" if row.masked else ""),
         soft_wrap=True,
     )
-    for line in environment_lines(row):
-        out.print(Text(line), style="dim", soft_wrap=True)
+    for recorded in environment_lines(row):
+        out.print(Text(recorded), style="dim", soft_wrap=True)
     for fact in view.known:
         out.print(Text(format.one_line(fact.line)), soft_wrap=True)
     for candidate in view.diagnosis.candidates if view.diagnosis else ():
