@@ -98,7 +98,7 @@ def read_drift(store: Store, first: Sequence[RunRow], second: Sequence[RunRow]) 
         traces=(tuple(row.trace for row in first), tuple(row.trace for row in second)),
         found=found,
         definitions=tuple(_definitions(store, found)),
-        recorded=_recorded(groups),
+        recorded=_count_recorded(groups),
         every=_passes(first, second),
         equal=_passes(*(side["equal"] for side in sides)),
         unequal=_passes(*(side["unequal"] for side in sides)),
@@ -135,7 +135,7 @@ PARTS = {
 """What may be recorded, and what shows that it is."""
 
 
-def _recorded(groups: Sequence[_Group]) -> dict[str, tuple[int, int]]:
+def _count_recorded(groups: Sequence[_Group]) -> dict[str, tuple[int, int]]:
     def count(group: _Group, kind: str) -> int:
         return sum(any(place.kind == kind for place in run.known) for run in group.facts)
 

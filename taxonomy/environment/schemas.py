@@ -49,7 +49,7 @@ def _changes(before: Tool, after: Tool) -> Iterator[SchemaChange]:
     mine, other = dict(_arguments(before.schema)), dict(_arguments(after.schema))
     gone = [name for name in mine if name not in other and not _is_below(name, mine, other)]
     came = [name for name in other if name not in mine and not _is_below(name, other, mine)]
-    renamed = dict(_renamed({n: mine[n] for n in gone}, {n: other[n] for n in came}))
+    renamed = dict(_find_renames({n: mine[n] for n in gone}, {n: other[n] for n in came}))
     for name in sorted(gone):
         if name in renamed:
             yield SchemaChange(what="renamed", argument=name, before=name, after=renamed[name])
@@ -57,7 +57,7 @@ def _changes(before: Tool, after: Tool) -> Iterator[SchemaChange]:
         else:
             yield SchemaChange(what="removed", argument=name, before=mine[name].type)
     for name in sorted(set(came) - set(renamed.values())):
-        yield SchemaChange(what="added", argument=name, after=_described(other[name]))
+        yield SchemaChange(what="added", argument=name, after=_describe(other[name]))
     for name in sorted(mine.keys() & other.keys()):
         yield from _argument_changes(name, mine[name], other[name])
     differ = sorted(
@@ -69,7 +69,7 @@ def _changes(before: Tool, after: Tool) -> Iterator[SchemaChange]:
         yield SchemaChange(what="other", before=", ".join(differ))
 
 
-def _described(argument: _Argument) -> str:
+def _describe(argument: _Argument) -> str:
     return f"{argument.type}, required" if argument.required else argument.type
 
 
@@ -100,7 +100,7 @@ def _is_below(name: str, mine: Mapping[str, object], other: Mapping[str, object]
     )
 
 
-def _renamed(
+def _find_renames(
     gone: Mapping[str, _Argument], came: Mapping[str, _Argument]
 ) -> Iterator[tuple[str, str]]:
     """Arguments that are there under another name, in the same place: those of one definition, else

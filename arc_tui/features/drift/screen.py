@@ -21,8 +21,8 @@ from arc_tui.features.drift.text import (
     HEAD,
     basis,
     cells,
-    copied,
     notes,
+    plain_text,
     probe_lines,
     rates,
     sentence,
@@ -289,7 +289,7 @@ class DriftScreen(ArcScreen):
 
     def action_copy(self) -> None:
         assert self.view is not None
-        text = copied(self.view)
+        text = plain_text(self.view)
         self.app.copy_to_clipboard(text)
         self.say(f"the comparison copied, {len(text)} characters")
 

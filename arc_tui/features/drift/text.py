@@ -164,7 +164,7 @@ def basis(view: DriftView) -> Iterator[str]:
     yield "Intervals: Wilson at 95 %, corrected for tasks; of a difference, Newcombe."
 
 
-def copied(view: DriftView) -> str:
+def plain_text(view: DriftView) -> str:
     """All of it as plain text, a line a row with tabs."""
     rows = [HEAD, *map(cells, view.rows)] if view.rows else []
     figures = [RATES_HEAD, *rates(view)]
