@@ -163,6 +163,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "stats": "arc_tui.features.stats.command:stats",
         "cost": "arc_tui.features.cost.command:cost",
         "gate": "arc_tui.joint_commands:gate",
+        "drift": "arc_tui.features.drift.command:drift",
         "judge": "arc_tui.features.judge.command:score",
         "calibrate": "arc_tui.features.calibration.command:calibrate",
         "gold": "arc_tui.commands:GOLD",

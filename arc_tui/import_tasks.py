@@ -4,7 +4,7 @@ digested, and a run diagnosed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -82,6 +82,7 @@ class ReadFile(Struct, frozen=True, kw_only=True):
     size: int
     format: str | None = None
     task_from: str | None = None
+    pins: Mapping[str, str] | None = None
 
     def run(self, setup: ImportSetup) -> Iterator[Prepared | Refused | FileRead]:
         tally = Tally()
@@ -96,7 +97,9 @@ class ReadFile(Struct, frozen=True, kw_only=True):
                 claimed = claimed or formats.sniff(source)
                 if claimed is None and not self.named:
                     return
-                batches = formats.load(source, tally, format=claimed, task_from=self.task_from)
+                batches = formats.load(
+                    source, tally, format=claimed, task_from=self.task_from, pins=self.pins
+                )
                 yield from Preparer(setup.masks).prepare(batches)
             except StoreUnusable:
                 raise

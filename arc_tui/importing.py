@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
@@ -120,6 +120,7 @@ def import_paths(
     *,
     format: str | None = None,
     task_from: str | None = None,
+    pins: Mapping[str, str] | None = None,
     replace: bool = False,
     jobs: int | None = None,
 ) -> Generator[Progress | ImportReport, None, None]:
@@ -131,7 +132,13 @@ def import_paths(
     """
     with closing(TaskRunner(store, jobs)) as runner:
         report = yield from take_in(
-            store, paths, format=format, task_from=task_from, replace=replace, runner=runner
+            store,
+            paths,
+            format=format,
+            task_from=task_from,
+            pins=pins,
+            replace=replace,
+            runner=runner,
         )
         undiagnosed = yield from diagnose_new(store, runner)
         yield structs.replace(report, undiagnosed=undiagnosed)
@@ -143,6 +150,7 @@ def take_in(
     *,
     format: str | None = None,
     task_from: str | None = None,
+    pins: Mapping[str, str] | None = None,
     replace: bool = False,
     live_until_ns: int | None = None,
     all_named: bool = True,
@@ -166,6 +174,7 @@ def take_in(
             size=files.size(source.path),
             format=format,
             task_from=task_from,
+            pins=pins,
         )
         for source, asked in [(s, all_named) for s in named] + [(s, False) for s in found]
     ]

@@ -75,6 +75,14 @@ class OpenGate(Message):
     candidate: str = ""
 
 
+@dataclass
+class OpenDrift(Message):
+    """The environments of two groups of runs; without both queries a person names them."""
+
+    first: str = ""
+    second: str = ""
+
+
 class OpenDemo(Message):
     """The bundled runs; they have a database of their own."""
 

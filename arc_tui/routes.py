@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         OpenClassify,
         OpenCompare,
         OpenCost,
+        OpenDrift,
         OpenEditTest,
         OpenFreeReplay,
         OpenGate,
@@ -125,6 +126,11 @@ class Navigation(App[None]):
         from arc_tui.features.gate.screen import GateScreen
 
         self.push_screen(GateScreen(self.path, event.baseline, event.candidate))
+
+    def on_open_drift(self, event: OpenDrift) -> None:
+        from arc_tui.features.drift.screen import DriftScreen
+
+        self.push_screen(DriftScreen(self.path, event.first, event.second))
 
     async def _back_to_runs(self) -> RunsScreen:
         """The list below the screen in front; where the app was opened on a run, the list takes its

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from typing import Any, Literal, TypeAlias, TypeVar, overload
 
 import msgspec
@@ -140,6 +141,17 @@ def _taken_name(trace: str, model: str) -> str:
 def of_trace(store: Store, trace: str) -> list[Kept]:
     """The replays of a trace, the latest first."""
     return _kept(store, "trace_key = ?", trace)
+
+
+def controls(store: Store, traces: Collection[str]) -> Iterator[tuple[int, Core]]:
+    """(when it ran, what it came to) of each locked replay of these traces, the oldest first."""
+    found = store.db.execute(
+        "SELECT ran_ns, core FROM replay WHERE kind = 'locked'"
+        " AND trace_key IN (SELECT value FROM json_each(?)) ORDER BY ran_ns, id",
+        (msgspec.json.encode(sorted(traces)).decode(),),
+    )
+    for ran_ns, core in found.fetchall():
+        yield ran_ns, msgspec.json.decode(core, type=Core)
 
 
 def _kept(store: Store, where: str, value: str) -> list[Kept]:

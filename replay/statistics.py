@@ -269,3 +269,37 @@ def _product(ways: Sequence[int], others: Sequence[int]) -> list[int]:
         for more, other in enumerate(others):
             made[at + more] += many * other
     return made
+
+
+def all_on_one_side(tables: Iterable[Table]) -> float:
+    """How often chance alone puts every hit of every stratum into its first arm.
+
+    Where one arm has no hit at all, this is the one-sided p of the exact conditional test of
+    `stratified` (with one table: Fisher's): the product of C(n, h) / C(n + other_n, h) over the
+    strata, h the hits of both arms.
+    """
+    found = 0.0
+    for table in tables:
+        hits = table.hits + table.other_hits
+        if hits > table.n:
+            return 0.0
+        found += _log_ways(table.n, hits) - _log_ways(table.n + table.other_n, hits)
+    return math.exp(found)
+
+
+def _log_ways(n: int, k: int) -> float:
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+
+
+def tarone(least: Iterable[float], alpha: float = ALPHA) -> float:
+    """The level at which each of several tests is held, so that the chance that any is a false
+    alarm stays at most `alpha` (Tarone 1990).
+
+    `least` is the least p that each test could have come to, given its margins: a test that can
+    never hold does not count among those that are corrected for.
+    """
+    ordered = sorted(least)
+    tests = 1
+    while tests < len(ordered) and ordered[tests] <= alpha / tests:
+        tests += 1
+    return alpha / tests

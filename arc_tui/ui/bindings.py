@@ -80,6 +80,7 @@ MEANINGS: dict[str, Meaning] = {
     "L": Meaning("L", "list runs"),
     "^x": Meaning("ctrl+x", "matrix"),
     "^y": Meaning("ctrl+y", "gate"),
+    "^v": Meaning("ctrl+v", "environments"),
     "^k": Meaning("ctrl+k", "stop recording"),
     "%": Meaning("percent_sign", "calibration", "%"),
     "+": Meaning("plus", "approve scores", "+"),

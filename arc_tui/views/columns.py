@@ -17,6 +17,7 @@ from rich.text import Text
 
 from arc_tui.ui import format
 from arc_tui.ui.format import fit
+from replay.pins import PIN, VERSION, is_version
 from replay.store.rows import TraceRow
 from replay.trace import CAP_LABEL, CAPS_LABEL, STOP_LABEL
 from taxonomy.query.listing import ORDERS, Order, RunRow
@@ -127,6 +128,21 @@ def _label(row: RunRow, name: str) -> str | None:
 def _cap(row: RunRow) -> str | None:
     """The cap of `arc record` that refused a call of the run."""
     return _label(row, CAP_LABEL)
+
+
+def environment_lines(row: TraceRow) -> Iterator[str]:
+    """The versions and pins that a run was recorded with."""
+    labels = msgspec.json.decode(row.labels, type=dict[str, str])
+    versions = {
+        "agent" if name == VERSION else name.removeprefix(f"{VERSION}."): value
+        for name, value in labels.items()
+        if is_version(name)
+    }
+    pins = {name.removeprefix(PIN): value for name, value in labels.items() if name.startswith(PIN)}
+    for title, found in (("versions", versions), ("pins", pins)):
+        if found:
+            said = ", ".join(f"{name} = {value}" for name, value in sorted(found.items()))
+            yield f"{title}: {format.one_line(said)}"
 
 
 def caps_text(row: RunRow) -> str:

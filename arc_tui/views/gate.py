@@ -4,7 +4,6 @@ the same in the command, the app, a report and for programs.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Literal, TypeAlias
 
@@ -12,8 +11,9 @@ from msgspec import Struct, structs
 
 from arc_tui.ui import format
 from arc_tui.ui.tables import share, short, signed
+from arc_tui.views.groups import named_rows, refuse_shared
 from arc_tui.views.matrix import trials_text
-from arc_tui.views.runs import held_out_text, run_rows
+from arc_tui.views.runs import held_out_text
 from replay.errors import ArcError
 from replay.locked.verdict import p_value
 from replay.statistics import Rate
@@ -37,16 +37,10 @@ from taxonomy.gate import (
 from taxonomy.golden.sets import BadGolden, GoldenSet, GoldenVersion
 from taxonomy.held_out import HeldOutNote, hidden, parted
 from taxonomy.metrics.cost import Money
-from taxonomy.query.language import BadQuery, quote
 from taxonomy.query.listing import RunRow
 
 Kind: TypeAlias = Literal["outcomes", "decisions"]
 """What is counted: runs that passed, or replayed responses that match what was recorded."""
-
-Groups: TypeAlias = tuple[tuple[str, str], ...]
-"""(a query, what it means) of groups of runs that may be compared."""
-
-GROUP_HINT = "or a query, such as variant=v4 since:2026-11-01"
 
 NONE_HELD_OUT = HeldOutNote()
 
@@ -111,13 +105,13 @@ def build_gate(store: Store, request: GateRequest) -> GateView:
     seen: dict[str, tuple[RunRow, ...]] = {}
     held = 0
     for name, query in (("baseline", request.baseline), ("candidate", request.candidate)):
-        found = _rows(store, name, query)
+        found = named_rows(store, name, query)
         if request.golden is not None:
             found = _golden_rows(name, query, found, request.golden)
         visible, kept_out = parted(found, tasks)
         seen[query] = found if request.with_held_out else visible
         held += len(kept_out)
-    refuse_shared(seen[request.baseline], seen[request.candidate], "baseline and candidate")
+    refuse_shared("baseline", seen[request.baseline], "candidate", seen[request.candidate])
     groups = [read_group(seen[query]) for query in (request.baseline, request.candidate)]
     for name, query, group in zip(
         ("baseline", "candidate"), (request.baseline, request.candidate), groups, strict=True
@@ -132,13 +126,6 @@ def build_gate(store: Store, request: GateRequest) -> GateView:
         held_out=HeldOutNote(tasks=tasks, runs=held, shown=request.with_held_out),
         golden=request.golden,
     )
-
-
-def _rows(store: Store, name: str, query: str) -> tuple[RunRow, ...]:
-    try:
-        return run_rows(store, query)
-    except BadQuery as error:
-        raise ArcError(f"{name}: {error.message}", error.hint) from error
 
 
 def gate_of(
@@ -198,18 +185,6 @@ def side(query: str, group: Group) -> Side:
     )
 
 
-def refuse_shared(baseline: Sequence[RunRow], candidate: Sequence[RunRow], sides: str) -> None:
-    """Raises ArcError where a run is in both groups; `sides` is what they are called."""
-    shared = {row.trace for row in baseline} & {row.trace for row in candidate}
-    if shared:
-        runs = format.count(len(shared), "run")
-        same = "is" if len(shared) == 1 else "are"
-        raise ArcError(
-            f"{runs} {same} in both {sides}: a run cannot be held against itself",
-            "Try: two queries that exclude each other, such as variant=v4 and variant=v5",
-        )
-
-
 def _refuse_empty(name: str, query: str, group: Group, held: int) -> None:
     shown = f"'{format.one_line(query)}'"
     if not group.runs:
@@ -263,45 +238,6 @@ def _refuse_golden(baseline: Group, candidate: Group, golden: GoldenSet | None) 
             f"runs of different golden sets are not compared: {sets}",
             "Try: run the baseline again on the set of the candidate",
         )
-
-
-def group_queries(store: Store) -> Groups:
-    """(a query, what it means) of each variant, else of each model, that has runs of a task: what
-    may be compared, the newest first."""
-    rows = [row for row in run_rows(store) if row.task is not None]
-    for field, column in (("variant", "variant"), ("model", "models")):
-        found = newest_groups(rows, field, column)
-        if len(found) > 1:
-            return tuple((query, _extent(own)) for query, own in found)
-    return ()
-
-
-def newest_groups(
-    rows: Sequence[RunRow], field: str, column: str
-) -> tuple[tuple[str, list[RunRow]], ...]:
-    """(a query of that field, its runs) of each value of a column, the newest first; runs of
-    several models are in none."""
-    found: dict[str, list[RunRow]] = {}
-    for row in rows:
-        name = getattr(row, column)
-        if name and (field != "model" or "," not in name):
-            found.setdefault(name, []).append(row)
-    newest = sorted(found, key=lambda name: max(map(_began, found[name])), reverse=True)
-    return tuple((f"{field}={query_value(name)}", found[name]) for name in newest)
-
-
-def query_value(name: str) -> str:
-    """A name as it stands in a query, quoted where it must be."""
-    return name if re.fullmatch(r"[\w.-]+", name) else quote(name)
-
-
-def _began(row: RunRow) -> tuple[int, int]:
-    return row.start_ns or 0, row.imported_ns
-
-
-def _extent(rows: Sequence[RunRow]) -> str:
-    tasks = format.count(len({row.task for row in rows}), "task")
-    return f"{format.count(len(rows), 'run')} · {tasks}"
 
 
 # --- in words

@@ -12,13 +12,12 @@ from msgspec import Struct
 
 from arc_tui.ui import format
 from arc_tui.ui.tables import share, short, signed
-from arc_tui.views.gate import newest_groups, points, refuse_shared
-from arc_tui.views.runs import run_rows
+from arc_tui.views.gate import points
+from arc_tui.views.groups import named_rows, newest_groups, refuse_shared
 from replay.errors import ArcError
 from replay.store.handle import Store
 from taxonomy.held_out import HeldOutNote, hidden, parted
 from taxonomy.metrics.layers import ALPHA, FEW, MARGIN, Layer, LayerChange
-from taxonomy.query.language import BadQuery
 from taxonomy.query.listing import RunRow
 from taxonomy.stats import asserts
 from taxonomy.stats.layers import RULES, LayerFigures, layer_figures
@@ -83,14 +82,14 @@ def build_layers(store: Store, request: LayersRequest) -> LayersView:
     held = 0
     seen: list[tuple[RunRow, ...]] = []
     for name, query in (("--before", before), ("--after", after)):
-        rows = _rows(store, name, _both(request.query, query))
+        rows = named_rows(store, name, _both(request.query, query))
         visible, kept_out = parted(rows, tasks)
         held += len(kept_out)
         seen.append(rows if request.with_held_out else visible)
         if not seen[-1]:
             hint = "Try: --include-held-out" if kept_out else f"Try: arc ls '{query}'"
             raise ArcError(f"{name}: no run matches '{format.one_line(query)}'", hint)
-    refuse_shared(seen[0], seen[1], "--before and --after")
+    refuse_shared("--before", seen[0], "--after", seen[1])
     file = _asserts_file(store, request)
     return LayersView(
         before=GroupNote(query=before, runs=len(seen[0])),
@@ -107,13 +106,6 @@ def build_layers(store: Store, request: LayersRequest) -> LayersView:
     )
 
 
-def _rows(store: Store, name: str, query: str) -> tuple[RunRow, ...]:
-    try:
-        return run_rows(store, query)
-    except BadQuery as error:
-        raise ArcError(f"{name}: {error.message}", error.hint) from error
-
-
 def _both(query: str, group: str) -> str:
     return f"({query}) ({group})" if query.strip() and group.strip() else query or group
 
@@ -128,7 +120,7 @@ def _asserts_file(store: Store, request: LayersRequest) -> Path | None:
 def _newest(store: Store, request: LayersRequest) -> tuple[str, str, str]:
     """The two newest variants, else prompts, else models; else the runs before and since the start
     of the middle one."""
-    rows = _rows(store, "QUERY", request.query)
+    rows = named_rows(store, "QUERY", request.query)
     for field, column in (("variant", "variant"), ("prompt", "prompt"), ("model", "models")):
         found = newest_groups(rows, field, column)
         several = [each for each in found if len({row.task or row.trace for row in each[1]}) > 1]

@@ -249,12 +249,13 @@ def _readable(column: str, raw: bytes | None) -> bool:
 
 
 def broken_digests(db: sqlite3.Connection) -> Iterator[tuple[str, str]]:
-    """(table, digest) of edits and replays that say otherwise."""
+    """(table, digest) of edits, replays and environments that say otherwise."""
     from replay.edit.changes import Edit
 
     with lenient(db):
         edits = db.execute("SELECT digest, body FROM edit").fetchall()
         replays = db.execute("SELECT digest, kind, core FROM replay").fetchall()
+        environments = db.execute("SELECT digest, body FROM environment").fetchall()
     for digest, body in edits:
         try:
             held = msgspec.json.decode(body, type=Edit).digest == digest
@@ -265,6 +266,9 @@ def broken_digests(db: sqlite3.Connection) -> Iterator[tuple[str, str]]:
     for digest, kind, core in replays:
         if digests.digest("free" if kind == "free" else "replay", core) != digest:
             yield "replay", digest
+    for digest, body in environments:
+        if digests.digest("environment", body) != digest:
+            yield "environment", digest
 
 
 def known_of(db: sqlite3.Connection, table: str, row: int) -> dict[str, Any]:

@@ -314,6 +314,8 @@ def _number(db: sqlite3.Connection, sql: str) -> int:
 _DELETIONS = (
     # Triggers on `trace` take the spans out of the histogram: it goes before they do.
     "DELETE FROM trace WHERE id IN (SELECT id FROM gone_trace)",
+    "DELETE FROM environment WHERE digest NOT IN"
+    " (SELECT environment FROM trace WHERE environment IS NOT NULL)",
     "DELETE FROM step WHERE trace IN (SELECT id FROM gone_trace)",
     "DELETE FROM message_step WHERE trace IN (SELECT id FROM gone_trace)",
     "DELETE FROM source_score WHERE trace IN (SELECT id FROM gone_trace)",

@@ -70,10 +70,11 @@ def mend(db: sqlite3.Connection, lost: Iterable[Lost]) -> Mended:
     _forget_missing(db, found)
     _drop_spans(db, found)
     for table in check.beside_the_tape(db):
-        if table != "trace":
+        if table not in TAPE:
             _take_out(db, table, check.broken_rows(db, table), found)
     for table, digest in list(check.broken_digests(db)):
-        _take_out(db, table, _rows(db, table, "digest = ?", digest), found)
+        if table not in TAPE:
+            _take_out(db, table, _rows(db, table, "digest = ?", digest), found)
     for table, column, of in _NOTHING_WITHOUT:
         missing = f"{column} IS NOT NULL AND {column} NOT IN (SELECT digest FROM {of})"
         _take_out(db, table, _rows(db, table, missing), found)
@@ -270,6 +271,7 @@ def _readable(db: sqlite3.Connection, span: dict[str, object]) -> bool:
 
 TAPE = frozenset({
     "message", "context", "toolset", "trace", "span", "model_call", "tool_call", "source_score",
+    "environment",
 })  # fmt: skip
 """Tables that the writer of traces fills."""
 

@@ -10,14 +10,17 @@ sample, one row of expected counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Protocol, cast
 
+from msgspec import structs
+
 from replay.errors import BadTrace
 from replay.formats.sidecars import Sidecar
 from replay.formats.source import Head, Parts, Source, Tally
+from replay.pins import PIN_ATTRIBUTE, pins_of
 from replay.trace import Batch, Level
 
 
@@ -106,8 +109,9 @@ def load(
     *,
     format: Format | None = None,
     task_from: str | None = None,
+    pins: Mapping[str, str] | None = None,
 ) -> Iterator[Batch]:
-    """The batches of a source, its sidecars read in.
+    """The batches of a source, its sidecars read in and `pins` (labels) put on its runs.
 
     Raises BadTrace where no format claims it or where it cannot be read; batches already yielded
     stay good.
@@ -117,7 +121,18 @@ def load(
         raise BadTrace(source.display, "", _unclaimed(source.head))
     sidecar = Sidecar.find(source, task_from)
     for batch in chosen.read(source, tally):
-        yield sidecar.fill(batch)
+        yield _pinned(sidecar.fill(batch), pins or {})
+
+
+def _pinned(batch: Batch, pins: Mapping[str, str]) -> Batch:
+    """With the given pins, and with labels that a source made of its pinning attributes."""
+    labels = batch.header.labels
+    found = {**pins_of(labels), **pins}
+    if not found:
+        return batch
+    others = {name: value for name, value in labels.items() if not name.startswith(PIN_ATTRIBUTE)}
+    header = structs.replace(batch.header, labels={**others, **found})
+    return structs.replace(batch, header=header)
 
 
 def _unclaimed(head: Head) -> str:

@@ -36,6 +36,7 @@ from replay.formats.genai.services import (
 )
 from replay.formats.genai.usage import service_cost, service_counts
 from replay.formats.source import MAX_LINE_BYTES, Head, Source, Tally
+from replay.pins import pins_of
 from replay.trace import Batch, Header, Json, Level, SourceScore, Status
 
 NAME = "langfuse"
@@ -130,7 +131,7 @@ def _prompt(observations: list[Record]) -> str | None:
 
 
 def _labels(rows_: list[Record]) -> dict[str, str]:
-    return known(
+    return pins_of(obj(readable(rows_[0].get("metadata")))) | known(
         session=_first(rows_, "sessionId"),
         user=_first(rows_, "userId"),
         environment=_first(rows_, "environment"),

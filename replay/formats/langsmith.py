@@ -27,6 +27,7 @@ from replay.formats.genai.services import (
 )
 from replay.formats.genai.usage import figures, usage_of
 from replay.formats.source import Head, Source, Tally
+from replay.pins import pins_of, version_labels
 from replay.trace import Batch, Header, Json, Level, SourceScore, Status
 
 NAME = "langsmith"
@@ -75,7 +76,9 @@ def _batch(name: str, held: list[Record], feedback: Feedback, path: str, tally: 
         title=title_of(found, readable(root.get("inputs")), word(root.get("name"))),
         task=word(root.get("reference_example_id")),
         agent=agent_of(found) or word(root.get("name")),
-        labels=known(
+        labels=pins_of(metadata)
+        | version_labels(_versions(root))
+        | known(
             session=next((each for each in session if each is not None), None),
             project=word(root.get("session_name")) or word(metadata.get("ls_project")),
             tags=joined(root.get("tags")),
@@ -85,6 +88,16 @@ def _batch(name: str, held: list[Record], feedback: Feedback, path: str, tally: 
     scores = [score for run in held for score in _scores(run, root, feedback)]
     tally.counts["feedback"] += len(scores)
     return Batch(header=header, spans=found, scores=tuple(scores), last=True)
+
+
+def _versions(root: Record) -> dict[str, Json]:
+    """Of the packages that made a run, as the client names them: `langchain_version`."""
+    runtime = obj(extra(root).get("runtime"))
+    return {
+        name.removesuffix("_version"): value
+        for name, value in runtime.items()
+        if name.endswith("_version")
+    }
 
 
 def _scores(run: Record, root: Record, feedback: Feedback) -> Iterator[SourceScore]:

@@ -94,6 +94,7 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
             task=task,
             variant=verdict.variant or word(settings.get("model_name")),
             agent=NAME,
+            labels=known(version=word(info.get("mini_version"))),
             outcome=verdict.outcome if verdict.outcome != Outcome() else own,
             reference=verdict.reference or None,
             reported_cost_usd=reported.usd if reported is not None else None,

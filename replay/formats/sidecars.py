@@ -28,6 +28,7 @@ from replay.patterns import Pattern, TooLong, Unusable
 from replay.trace import Batch, Header, Json, Outcome
 
 _FIELDS = ("task", "trial", "variant", "agent")
+_ALL_FIELDS = (*_FIELDS, "version")
 
 _PRINTED = 20_000
 """Characters kept of what a check printed: its end, where the failures stand."""
@@ -45,6 +46,7 @@ class Sidecar(Struct, frozen=True, kw_only=True):
     trial: str | None = None
     variant: str | None = None
     agent: str | None = None
+    version: str | None = None
     outcome: Outcome = Outcome()
     reference: dict[str, Json] = {}
 
@@ -62,7 +64,7 @@ class Sidecar(Struct, frozen=True, kw_only=True):
 
     def under(self, other: Sidecar) -> Sidecar:
         """This one, with `other` where this one is silent."""
-        fields = {name: getattr(self, name) or getattr(other, name) for name in _FIELDS}
+        fields = {name: getattr(self, name) or getattr(other, name) for name in _ALL_FIELDS}
         outcome = self.outcome if self.outcome.status != "unknown" else other.outcome
         reference = {**other.reference, **self.reference}
         return Sidecar(**fields, outcome=outcome, reference=reference)
@@ -73,7 +75,10 @@ class Sidecar(Struct, frozen=True, kw_only=True):
         silent = header.outcome.status == "unknown" and self.outcome.status != "unknown"
         outcome = self.outcome if silent else header.outcome
         reference = {**self.reference, **(header.reference or {})} or None
-        filled: Header = structs.replace(header, **fields, outcome=outcome, reference=reference)
+        labels = known(version=self.version) | header.labels
+        filled: Header = structs.replace(
+            header, **fields, outcome=outcome, reference=reference, labels=labels
+        )
         return structs.replace(batch, header=filled)
 
 
@@ -93,6 +98,7 @@ def _harbor(path: Path) -> Sidecar:
             task=_text(result.get("task_name")),
             trial=_text(result.get("trial_name")),
             agent=_text(info.get("name")),
+            version=_text(info.get("version")),
             outcome=rewarded(value, "verifier"),
             reference=known(
                 check=known(printed=_printed(folder), tests=_tests(folder)),

@@ -168,7 +168,7 @@ def lenient(db: sqlite3.Connection) -> Iterator[None]:
 
 NAMES = frozenset(
     "_sqlite_migrations answer batch claim clearance context diagnosis "
-    "edit failures gold latency message message_step message_words "
+    "edit environment failures gold latency message message_step message_words "
     "message_words_config message_words_data message_words_docsize message_words_idx model_call "
     "replay "
     "runs score setting source_score span span_latency "

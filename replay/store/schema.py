@@ -507,3 +507,26 @@ def _fullest(db: sqlite3.Connection) -> None:
         db.execute(statement)
     several = "SELECT run FROM trace GROUP BY run HAVING count(*) > 1"
     db.execute(f"UPDATE trace SET complete = 1 WHERE complete AND run IN ({several})")
+
+
+@migrations("0003_environments")
+def _environments(db: sqlite3.Connection) -> None:
+    """Each run has its environment; versions of agents that stood beside it become labels."""
+    from replay.store import environments  # what only lists runs need not load it
+
+    db.execute(environments.TABLE)
+    db.execute(environments.COLUMN)
+    db.execute(
+        "UPDATE trace SET labels = json_set(labels, '$.version', v.version) FROM ("
+        f"  SELECT trace, {_EXTRA_VERSION} AS version FROM span s JOIN trace t ON t.id = s.trace"
+        "  WHERE kind = 'agent' AND instr(detail, 'version') > 0 ORDER BY seq DESC) v"
+        " WHERE v.trace = trace.id AND v.version IS NOT NULL"
+        "  AND json_type(labels, '$.version') IS NULL"
+    )
+    environments.fill(db, [row for (row,) in db.execute("SELECT id FROM trace WHERE complete")])
+
+
+_EXTRA_VERSION = """CASE format
+    WHEN 'atif' THEN json_extract(detail, '$.extra.agent.version')
+    WHEN 'mini-swe-agent' THEN json_extract(detail, '$.extra.mini_version') END"""
+"""Where importers kept the version of an agent before there was a label for it."""

@@ -25,7 +25,7 @@ from msgspec import Struct
 from replay.digests import digest
 from replay.errors import BadTrace
 from replay.steps import Node, Plan, plan
-from replay.store import text_index
+from replay.store import environments, text_index
 from replay.store.connection import Row
 from replay.store.content import Masks
 from replay.store.handle import Store, now_ns
@@ -168,6 +168,7 @@ class Writer:
             _number(db, open_.row, made, nodes, rows)
             self._describe(db, open_, problems)
             _sum(db, open_.row)
+            environments.fill(db, (open_.row,))
             verdict = _settle(db, key, open_.row, replace=self._replace)
             fuller, outdone = _others(db, key, verdict)
             if verdict != "new":  # rows were taken away, and their ids are free again
@@ -425,7 +426,7 @@ def _fill(db: sqlite3.Connection, old: int, new: int) -> None:
         " WHERE id = ? AND outcome = 'unknown'",
         (new, old),
     )
-    db.execute(
+    db.execute(  # what it said first stands
         "UPDATE trace SET labels = json_patch((SELECT labels FROM trace n WHERE n.id = ?), labels)"
         " WHERE id = ?",
         (new, old),

@@ -49,6 +49,7 @@ ON_RUNS = {
     "failures_json": ("failures", "--json"),
     "stats": ("stats",),
     "stats_json": ("stats", "--json"),
+    "drift": ("drift", "variant=v8", "variant=v5"),
     "gate_nothing": ("gate", "--baseline", "variant=v8", "--candidate", "variant=v5"),
     "edit_list": ("edit", "list"),
     "replay": ("replay", TOUR, "--system", V4, "-k", "3"),

@@ -54,6 +54,8 @@ TABLE = (
     Row("MatrixScreen", "RunsScreen", "runs.matrix", "screen_matrix"),
     Row("AskBox", "RunsScreen", "runs.gate", "screen_gate_groups"),
     Row("GateScreen", "RunsScreen", "runs.gate ask.choose ask.choose", "screen_gate"),
+    Row("AskBox", "RunsScreen", "runs.drift", "screen_drift_groups"),
+    Row("DriftScreen", "RunsScreen", "runs.drift ask.choose ask.choose", "screen_drift"),
     Row("CalibrationScreen", "RunsScreen", "runs.calibration", "calibration_break"),
     Row("GoldenScreen", "RunsScreen", "runs.golden", "screen_golden"),
     Row("TraceScreen", "RunsScreen", "runs.open", "trace"),

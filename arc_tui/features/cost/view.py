@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 
 from arc_tui.config import read_config
 from arc_tui.ui import format
-from arc_tui.views.gate import query_value
+from arc_tui.views.groups import query_value
 from arc_tui.views.runs import run_rows
 from replay.errors import ArcError
 from replay.store import read

@@ -8,7 +8,7 @@ meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -26,8 +26,8 @@ from arc_tui.features.failures.widgets import FailureBars, FailureCard, FailureR
 from arc_tui.navigation import OpenClassify, OpenEditTest, OpenRuns, OpenSuggestions
 from arc_tui.ui import format
 from arc_tui.ui.bindings import bind, pane_keys
-from arc_tui.ui.dialogs import AskBox, Option
 from arc_tui.ui.document import Block
+from arc_tui.ui.group_choice import Queries, ask_groups
 from arc_tui.ui.keys import KeyBar
 from arc_tui.ui.list import RowList
 from arc_tui.ui.page import Page
@@ -46,7 +46,7 @@ from arc_tui.views.failures import (
     chosen_bar,
     sentence,
 )
-from arc_tui.views.gate import GROUP_HINT, Groups, group_queries
+from arc_tui.views.groups import group_queries
 from arc_tui.views.layers import LayersRequest, LayersView, build_layers
 from arc_tui.views.runs import held_out_text
 from replay.errors import ArcError
@@ -139,7 +139,7 @@ class FailuresScreen(ArcScreen):
     class GroupsFound(Message):
         """What groups of runs there are was looked for."""
 
-        def __init__(self, groups: Groups) -> None:
+        def __init__(self, groups: Queries) -> None:
             super().__init__()
             self.groups = groups
 
@@ -336,25 +336,14 @@ class FailuresScreen(ArcScreen):
         self.hold_keys(self.ask(group_queries, self.GroupsFound, group="groups"))
 
     def on_failures_screen_groups_found(self, event: GroupsFound) -> None:
-        """Ask for one group, then for the other."""
-        if not self.is_current:
-            return
+        if self.is_current:
+            titles = ("before: the runs to compare with", "after: the runs that are compared")
+            ask_groups(self.app, titles, event.groups, self._take_groups)
 
-        def take(before: str | None) -> None:
-            if before is not None:
-                left = tuple(each for each in event.groups if each[0] != before)
-                ask("after: the runs that are compared", left, lambda after: chosen(before, after))
-
-        def chosen(before: str, after: str | None) -> None:
-            if after is not None:
-                self._groups = (before, after)
-                self._load_layers()
-
-        def ask(title: str, groups: Groups, named: Callable[[str | None], None]) -> None:
-            choices = [Option(query, words) for query, words in groups]
-            self.app.push_screen(AskBox(title, hint=GROUP_HINT, choices=choices), named)
-
-        ask("before: the runs to compare with", event.groups, take)
+    def _take_groups(self, queries: tuple[str, str] | None) -> None:
+        if queries is not None:
+            self._groups = queries
+            self._load_layers()
 
     def action_list(self) -> None:
         self._open_runs_of_bar(OpenRuns)

@@ -6,7 +6,7 @@ place, the largest drop first; what has to be known of the whole stands beside t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct
@@ -20,32 +20,30 @@ from textual.reactive import reactive
 from typing_extensions import override
 
 from arc_tui.features.gate.text import markdown
-from arc_tui.navigation import OpenRuns
+from arc_tui.navigation import OpenDrift, OpenRuns
 from arc_tui.ui import format
 from arc_tui.ui.bindings import bind, pane_keys
-from arc_tui.ui.dialogs import AskBox, Option
 from arc_tui.ui.document import Block, Document
 from arc_tui.ui.format import fit
+from arc_tui.ui.group_choice import Queries, ask_groups
 from arc_tui.ui.keys import KeyBar
 from arc_tui.ui.list import RowList
 from arc_tui.ui.page import Page
 from arc_tui.ui.screen import ArcScreen
 from arc_tui.ui.styles import SummaryLines, fold_sentence
 from arc_tui.views.gate import (
-    GROUP_HINT,
     GateRequest,
     GateView,
-    Groups,
     basis,
     build_gate,
     cells,
     facts,
-    group_queries,
     notices,
     power_line,
     reasons,
     sentence,
 )
+from arc_tui.views.groups import group_queries
 from replay.errors import ArcError
 from replay.store.handle import Store
 from taxonomy.gate import TaskPair
@@ -53,8 +51,6 @@ from taxonomy.gate import TaskPair
 SIDE, CHANGE = 9, 10
 LEAST, MOST = 12, 60
 """Cells of the name of a task; a longer one is cut with `…`."""
-
-"""Queries to choose from, each with what it means."""
 
 LOOKING = "Finding groups of runs"
 READING = "Comparing"
@@ -190,6 +186,8 @@ class GateScreen(ArcScreen):
         bind("f", "changed", id="gate.changed", label="changed only",
              tooltip="Show only the tasks that changed, or all again"),
         *pane_keys("gate", "Switch between the tasks and the figures"),
+        bind("^v", "environments", id="gate.drift", show=False,
+             tooltip="Compare the environments of both groups: tools, results, models, versions"),
         bind("y", "copy", id="gate.copy", tooltip="Copy the gate as Markdown"),
         bind("^r", "refresh", id="gate.refresh", show=False, tooltip="Read the database again"),
         bind("esc", "back", id="gate.back",
@@ -213,7 +211,7 @@ class GateScreen(ArcScreen):
     class GroupsFound(Message):
         """What groups of runs there are was looked for."""
 
-        def __init__(self, groups: Groups) -> None:
+        def __init__(self, groups: Queries) -> None:
             super().__init__()
             self.groups = groups
 
@@ -221,8 +219,6 @@ class GateScreen(ArcScreen):
         """Without both queries a person is asked for them."""
         super().__init__(path)
         self._queries = (baseline, candidate)
-        self._baseline = baseline
-        self._offered: Groups = ()
 
     def compose(self) -> ComposeResult:
         yield GateHead().data_bind(GateScreen.view)
@@ -248,32 +244,16 @@ class GateScreen(ArcScreen):
 
     def on_gate_screen_groups_found(self, event: GroupsFound) -> None:
         if self.is_current:
-            self._offered = event.groups
             if self.view is None:
                 self.head.waiting = CHOOSE
-            self._ask_for("baseline: the runs to hold against", event.groups, self._take_baseline)
+            titles = ("baseline: the runs to hold against", "candidate: the runs of the change")
+            ask_groups(self.app, titles, event.groups, self._take_groups)
 
-    def _ask_for(self, title: str, groups: Groups, named: Callable[[str | None], None]) -> None:
-        choices = [Option(query, words) for query, words in groups]
-        self.app.push_screen(AskBox(title, hint=GROUP_HINT, choices=choices), named)
-
-    def _take_baseline(self, query: str | None) -> None:
-        if query is None:
-            self._leave_unnamed()
-            return
-        self._baseline = query
-        left = tuple(each for each in self._offered if each[0] != query)
-        self._ask_for("candidate: the runs of the change", left, self._take_candidate)
-
-    def _take_candidate(self, query: str | None) -> None:
-        if query is None:
-            self._leave_unnamed()
-            return
-        self._queries = (self._baseline, query)
-        self._compare()
-
-    def _leave_unnamed(self) -> None:
-        if not all(self._queries):
+    def _take_groups(self, queries: tuple[str, str] | None) -> None:
+        if queries is not None:
+            self._queries = queries
+            self._compare()
+        elif not all(self._queries):
             self.dismiss()
 
     # --- the gate
@@ -315,7 +295,8 @@ class GateScreen(ArcScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         del parameters
-        return self.view is not None if action in {"changed", "copy", "pane"} else True
+        needed = {"changed", "copy", "pane", "environments"}
+        return self.view is not None if action in needed else True
 
     def action_changed(self) -> None:
         self.changed_only = not self.changed_only
@@ -326,6 +307,9 @@ class GateScreen(ArcScreen):
 
     def action_pane(self) -> None:
         (self.tasks if self.focused is self.page else self.page).focus()
+
+    def action_environments(self) -> None:
+        self.post_message(OpenDrift(*self._queries))
 
     def action_copy(self) -> None:
         assert self.view is not None

@@ -37,7 +37,7 @@ from replay.errors import BadTrace
 from replay.formats import formats
 from replay.formats.otlp import protobuf
 from replay.formats.source import Source, decode
-from replay.store.handle import Store
+from replay.pins import read_pins
 from replay.trace import Json, Level
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -54,6 +54,9 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--format", "format_", help="Read as this format; detected by default.")
 @click.option(
     "--task-from", help="Take the task from the path: a regular expression with named groups."
+)
+@click.option(
+    "--pin", "pin_file", type=FILE, help="Label the runs with the pins in this TOML file."
 )
 @click.option("--replace", is_flag=True, help="On a conflict, replace the stored recording.")
 @click.option("--check", is_flag=True, help="Show what is found in each file; import nothing.")
@@ -72,6 +75,7 @@ def import_(
     list_formats: bool,
     format_: str | None,
     task_from: str | None,
+    pin_file: Path | None,
     replace: bool,
     check: bool,
     unknown: bool,
@@ -84,6 +88,8 @@ def import_(
     """Import traces from files and folders (`-` is standard input).
 
     With --follow, sessions are imported while an agent writes them; an open app shows them grow.
+    With --pin, what the runs ran against (`index = "docs-2026-11"`) is kept with them: `arc drift`
+    compares it, and `label:pin.index=docs-2026-11` finds it.
     """
     if list_formats:
         print_formats(as_json=as_json)
@@ -91,24 +97,42 @@ def import_(
     if not paths:
         raise click.UsageError("No PATHS given. Try: arc import --list-formats")
     if check:
-        if follow or unknown or replace:
+        if follow or unknown or replace or pin_file:
             raise click.UsageError(
-                "--check imports nothing; leave out --follow, --unknown, --replace"
+                "--check imports nothing; leave out --follow, --unknown, --replace, --pin"
             )
         from arc_tui.features.imports import checking
 
         checks = checking.check(paths, format_, task_from)
         return checking.print_checks(checks, console(), console(err=True), as_json=as_json)
+    pins = read_pins(pin_file) if pin_file is not None else None
     if follow:
+        from arc_tui.features.imports import following
+
         if as_json or unknown or Path("-") in paths:
             raise click.UsageError(
                 "--follow reads files and folders; it cannot go with --json, --unknown or `-`"
             )
         with open_store(db) as store:
-            return _follow(store, paths, format_, task_from, replace)
+            followed = following.follow(
+                store,
+                paths,
+                _pausing(),
+                format=format_,
+                task_from=task_from,
+                pins=pins,
+                replace=replace,
+            )
+            return _follow(followed)
     with open_store(db) as store:
         work = importing.import_paths(
-            store, paths, format=format_, task_from=task_from, replace=replace, jobs=jobs
+            store,
+            paths,
+            format=format_,
+            task_from=task_from,
+            pins=pins,
+            replace=replace,
+            jobs=jobs,
         )
         report = drain_import(work)
     if unknown:
@@ -128,16 +152,9 @@ def _print_unknown(report: importing.ImportReport, as_json: bool) -> None:
     print_json(found) if as_json else print_unknown(found)
 
 
-def _follow(
-    store: Store, paths: tuple[Path, ...], format_: str | None, task_from: str | None, replace: bool
-) -> int:
+def _follow(work: Iterator[FileReport]) -> int:
     """Tell of each trace when it is first read; errors once, however often a file is read."""
-    from arc_tui.features.imports import following
-
     out, known, errors, code = console(), set[str](), set[str](), 0
-    work = following.follow(
-        store, paths, _pausing(), format=format_, task_from=task_from, replace=replace
-    )
     for report in work:
         code = max(code, report.exit_code)
         if report.error is not None and report.error not in errors:

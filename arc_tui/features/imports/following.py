@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from arc_tui import importing
-from arc_tui.importing import FileReport, run_to_end
+from arc_tui.importing import FileReport, ImportReport, Progress, run_to_end
 from replay import formats
 from replay.store.handle import Store, now_ns
 from replay.store.rows import keep_live
@@ -46,6 +47,7 @@ def follow(
     *,
     format: str | None = None,
     task_from: str | None = None,
+    pins: Mapping[str, str] | None = None,
     replace: bool = False,
 ) -> Iterator[FileReport]:
     """Import files and all that folders hold, then again whatever has changed, until `pause` says
@@ -54,7 +56,13 @@ def follow(
     Yields a report each time a file was read. A file of a folder that no format claims is passed
     over until it changes.
     """
-    following = _Following(store, paths, format, task_from, replace)
+    following = _Following(
+        store,
+        paths,
+        partial(
+            importing.take_in, store, format=format, task_from=task_from, pins=pins, replace=replace
+        ),
+    )
     goes_on = True
     while goes_on:
         began_s = time.monotonic()
@@ -72,15 +80,11 @@ class _Following:
         self,
         store: Store,
         paths: Sequence[Path],
-        format: str | None,
-        task_from: str | None,
-        replace: bool,
+        take_in: Callable[..., Generator[Progress, None, ImportReport]],
     ) -> None:
         self._store = store
         self._paths = paths
-        self._format = format
-        self._task_from = task_from
-        self._replace = replace
+        self._take_in = take_in
         self._seen: dict[Path, Stamp] = {}
         self._mains: dict[Path, Path] = {}
         self._live: dict[str, int] = {}
@@ -97,12 +101,8 @@ class _Following:
         until_ns = stamp.changed_ns + LIVE_FOR_NS
         live = until_ns > now_ns()
         report = run_to_end(
-            importing.take_in(
-                self._store,
+            self._take_in(
                 [path],
-                format=self._format,
-                task_from=self._task_from,
-                replace=self._replace,
                 live_until_ns=until_ns if live else None,
                 all_named=path in self._paths,
             )

@@ -37,6 +37,7 @@ from arc_tui.navigation import (
     OpenCompare,
     OpenCost,
     OpenDemo,
+    OpenDrift,
     OpenFailures,
     OpenGate,
     OpenMatrix,
@@ -99,6 +100,8 @@ class RunsScreen(Watching):
              tooltip="Show the tasks of these runs by variant and model: passed, pass^k, cost"),
         bind("^y", "gate", id="runs.gate", show=False,
              tooltip="Hold the runs of a change against those before it, task by task"),
+        bind("^v", "environments", id="runs.drift", show=False,
+             tooltip="Compare the environments of two groups: tools, results, models, versions"),
         bind("^n", "app.golden", id="runs.golden", show=False, label="golden tasks",
              tooltip="Show the golden tasks, and the classes of failures that have none"),
         bind("T", "queue(False)", id="runs.queue",
@@ -466,6 +469,9 @@ class RunsScreen(Watching):
 
     def action_gate(self) -> None:
         self.post_message(OpenGate())
+
+    def action_environments(self) -> None:
+        self.post_message(OpenDrift())
 
     def action_calibration(self) -> None:
         self.post_message(OpenCalibration())

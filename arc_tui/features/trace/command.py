@@ -25,7 +25,7 @@ from arc_tui.cli import (
 from arc_tui.ui import format
 from arc_tui.ui.document import INDENT, LABEL, Document, Fold, HintBlock
 from arc_tui.views.brief import brief_markdown, brief_text, judged_line
-from arc_tui.views.columns import caps_text
+from arc_tui.views.columns import caps_text, environment_lines
 from arc_tui.views.evidence import candidate_text
 from arc_tui.views.trace import TraceView, build_diagnose, build_trace
 from arc_tui.views.tree import EveryBranch, TreeRow, indent, limit_depth, visible
@@ -133,6 +133,8 @@ def print_trace(out: Console, view: TraceView) -> None:
         + (f", {row.masked} masked" if row.masked else ""),
         soft_wrap=True,
     )
+    for recorded in environment_lines(row):
+        out.print(Text(recorded), style="dim", soft_wrap=True)
     for fact in view.known:
         out.print(Text(format.one_line(fact.line)), soft_wrap=True)
     for candidate in view.diagnosis.candidates if view.diagnosis else ():

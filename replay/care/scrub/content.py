@@ -386,7 +386,7 @@ TAPE: Places = {
         json=("labels", "reference", "problems"),
         ours={
             "key": ID, "run": ID, "outcome": WORD, "fidelity": WORD, "content": DIGEST,
-            "prompt": DIGEST,
+            "prompt": DIGEST, "environment": DIGEST,
         },
     ),
     "span": Texts(
@@ -439,6 +439,9 @@ KEPT: Places = {
         ours={"digest": DIGEST, "trace_key": ID, "edit": DIGEST, "kind": WORD},
     ),
     "latency": Texts(text=("name",), ours={"kind": WORD}),
+    "environment": Texts(
+        ours={"digest": DIGEST, "body": "made of masked rows, and made anew where these change"}
+    ),
 }
 """What stands beside it and has digests of its own, or is a sum of other rows."""
 

@@ -42,7 +42,7 @@ from replay.locked.row import Models
 from replay.locked.run import Core, run_again
 from replay.models.cached import Answered, Cached
 from replay.store import answers as stored_answers
-from replay.store import read, text_index
+from replay.store import environments, read, text_index
 from replay.store.connection import dicts
 from replay.store.handle import Store, now_ns
 
@@ -464,6 +464,9 @@ class _Work:
             if texts.derived:
                 db.execute(f"DELETE FROM {table} WHERE trace IN ({_CHANGED}) AND {texts.derived}")
         plain(db, masks, {**PLAIN, **self._judgements})
+        changed = db.execute(f"SELECT id FROM trace WHERE key IN ({_CHANGED}) AND complete")
+        environments.fill(db, [row for (row,) in changed.fetchall()])
+        environments.forget_unused(db)
         return merged
 
     # --- which traces

@@ -20,7 +20,7 @@ from replay.formats.atif import thread
 from replay.formats.atif.steps import Entry, input_message
 from replay.formats.atif.thread import Document, Family, SpanBuilder, agent_span, period
 from replay.formats.chat import title_line
-from replay.formats.common import count, derived_id, obj, usd, word
+from replay.formats.common import count, derived_id, known, obj, usd, word
 from replay.formats.source import Head, Source, Tally
 from replay.messages import text
 from replay.trace import Batch, Header, Json, Level
@@ -74,6 +74,7 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
         path=source.display,
         title=_title(teller.entries),
         agent=word(main.agent.get("name")),
+        labels=known(version=word(main.agent.get("version"))),
         reported_cost_usd=usd(totals.get("total_cost_usd")),
         start_ns=start,
         end_ns=end,

@@ -31,8 +31,9 @@ from replay.formats.claude_code.lines import Line, first_text, is_line, is_noise
 from replay.formats.claude_code.order import Session, apart
 from replay.formats.claude_code.sdk import as_streamed, is_sdk
 from replay.formats.claude_code.session import Agent, Times, session
-from replay.formats.common import count, derived_id, listed, obj, usd
+from replay.formats.common import count, derived_id, listed, obj, usd, word
 from replay.formats.source import HEAD_BYTES, Head, Source, Tally, decoded
+from replay.pins import version_labels
 from replay.trace import AgentSpan, AnySpan, Batch, Header, Json, Level, ModelCall, Place, Status
 
 NAME = "claude-code"
@@ -269,7 +270,24 @@ def labels(main: list[Line]) -> dict[str, str]:
         label: next((word for line in main if (word := line.word(*names))), None)
         for label, names in fields.items()
     }
-    return {label: word for label, word in found.items() if word is not None}
+    known = {label: word for label, word in found.items() if word is not None}
+    return known | _servers(main)
+
+
+def _servers(main: list[Line]) -> dict[str, str]:
+    """What a stream says of each MCP server when it begins: its version, else whether it
+    connected."""
+    record = next((line.record for line in reversed(main) if is_init(line)), {})
+    servers = record.get("mcp_servers")
+    named = [obj(each) for each in servers] if isinstance(servers, list) else []
+    said = {
+        str(each.get("name")): word(obj(each.get("serverInfo")).get("version"))
+        or word(each.get("version"))
+        or word(each.get("status"))
+        for each in named
+        if each.get("name")
+    }
+    return version_labels(said, "mcp.")
 
 
 def session_summaries(found: Iterable[Line]) -> dict[str, str]:

@@ -28,6 +28,7 @@ from replay.formats.inspect.spans import Builder, join_tools
 from replay.formats.inspect.tree import Node, Tree, failed_attempts, find_speakers
 from replay.formats.source import Tally
 from replay.messages import content_text
+from replay.pins import pins_of, version_labels
 from replay.trace import (
     GOLDEN,
     NO_TOOLS,
@@ -136,6 +137,8 @@ def _header(
     start, end = _span_of_time(sample, tree)
     labels = {name: word(spec.get(name)) for name in ("model", "eval_id", "run_id")}
     labels[GOLDEN] = golden_stamp(spec)
+    labels["version.commit"] = word(obj(spec.get("revision")).get("commit"))
+    labels |= version_labels(obj(spec.get("packages"))) | pins_of(obj(spec.get("metadata")))
     judged = any(node.kind == "model" and node.speaker_type == "scorer" for node in tree.nodes)
     reference = known(
         target=texts.resolve(sample.get("target")),

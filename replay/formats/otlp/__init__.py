@@ -24,6 +24,7 @@ from replay.formats.otlp.exports import Ends, by_line, exported
 from replay.formats.otlp.twins import Twins
 from replay.formats.sidecars import FileTally
 from replay.formats.source import HEAD_BYTES, Head, Parts, Source, Tally
+from replay.pins import pins_of
 from replay.trace import GOLDEN, AgentSpan, AnySpan, Batch, Header, Level
 
 NAME = "otlp"
@@ -199,12 +200,19 @@ def _labels(found: list[Known]) -> dict[str, str]:
     golden = (span.word(attributes.GOLDEN_SET) for span in found)
     stamp = word(resource.get(GOLDEN)) or next((each for each in golden if each), None)
     labels = {} if stamp is None else {GOLDEN: stamp}
-    return labels | known(
-        session=next((each for each in session if each is not None), None),
-        service=word(resource.get("service.name")),
-        environment=attributes.first_word(
-            resource, ("deployment.environment.name", "deployment.environment")
-        ),
+    agents = (word(span.raw.attributes.get("gen_ai.agent.version")) for span in found)
+    version = next(filter(None, agents), None) or word(resource.get("service.version"))
+    return (
+        labels
+        | pins_of(resource)
+        | known(
+            version=version,
+            session=next((each for each in session if each is not None), None),
+            service=word(resource.get("service.name")),
+            environment=attributes.first_word(
+                resource, ("deployment.environment.name", "deployment.environment")
+            ),
+        )
     )
 
 

@@ -33,6 +33,7 @@ from replay.formats.genai.records import (
     nanos,
 )
 from replay.formats.source import Source, Tally, decode
+from replay.pins import PIN_ATTRIBUTE
 from replay.trace import GOLDEN, Json, Status
 
 S = TypeVar("S")
@@ -231,15 +232,23 @@ KEPT = (
     "session.id",
     GOLDEN,
 )
-"""Attributes of a resource that tell runs apart."""
+"""Attributes of a resource that tell runs apart, beside those that pin them."""
 
 
 def kept(resource: Resource | None) -> dict[str, Json]:
     """What of a resource is kept beside each of its spans."""
     if resource is None:
         return {}
-    found = attributes(resource.attributes)
-    return {name: found[name] for name in KEPT if name in found}
+    return to_keep(attributes(resource.attributes))
+
+
+def to_keep(found: dict[str, Json]) -> dict[str, Json]:
+    """What tells runs apart, of the attributes of a resource."""
+    return {
+        name: value
+        for name, value in found.items()
+        if name in KEPT or name.startswith(PIN_ATTRIBUTE)
+    }
 
 
 def raw_span(span: Span, resource: dict[str, Json]) -> RawSpan | None:

@@ -11,7 +11,7 @@ from replay.errors import BadTrace
 from replay.formats.genai import records
 from replay.formats.genai.records import SERVER, Event, Log, RawSpan, Record, ended, named
 from replay.formats.otlp import json
-from replay.formats.otlp.json import KEPT, loose, untyped
+from replay.formats.otlp.json import loose, to_keep, untyped
 from replay.formats.source import HEAD_BYTES, MAX_DOCUMENT_BYTES, MAX_LINE_BYTES, Source, Tally
 from replay.trace import Json, Status
 
@@ -296,10 +296,9 @@ def _about(data: bytes) -> dict[str, Json]:
     from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
     try:
-        found = _attributes(Resource.FromString(data).attributes)
+        return to_keep(_attributes(Resource.FromString(data).attributes))
     except DecodeError as error:
         raise Broken(f"a resource cannot be read: {error}") from error
-    return {name: found[name] for name in KEPT if name in found}
 
 
 def _in_scope(data: bytes, about: dict[str, Json], tally: Tally) -> Iterator[Record]:

@@ -56,6 +56,7 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
             task=task,
             variant=verdict.variant or model(told[0]),
             agent=NAME,
+            labels=known(version=word(info.get("swe_agent_version"))),
             outcome=outcome if outcome != Outcome() else _ended(info),
             reference=verdict.reference or None,
             reported_cost_usd=_reported(totals),
