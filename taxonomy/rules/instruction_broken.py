@@ -129,7 +129,7 @@ class Prohibition(Struct, frozen=True, kw_only=True):
 
 def find(case: RuleContext) -> Iterator[Finding]:
     """One finding a prohibition, at the first step that breaks it."""
-    for each in dict.fromkeys(prohibitions(case)):
+    for each in prohibitions(case):
         broken = _first_break(case, each)
         if broken is None or _is_allowed_later(case, each, broken[0].step):
             continue
@@ -148,10 +148,10 @@ def find(case: RuleContext) -> Iterator[Finding]:
         )
 
 
-def prohibitions(case: RuleContext) -> Iterator[Prohibition]:
-    """What the prompt, the task and the user forbid, as far as it can be looked for."""
-    for told in instructions(case.reading):
-        yield from _forbidden(case, told)
+def prohibitions(case: RuleContext) -> list[Prohibition]:
+    """What the prompt, the task and the user forbid, as far as it can be looked for, each once."""
+    found = (each for told in instructions(case.reading) for each in _forbidden(case, told))
+    return list(dict.fromkeys(found))
 
 
 def _forbidden(case: RuleContext, told: Instruction) -> Iterator[Prohibition]:
