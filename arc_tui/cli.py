@@ -444,6 +444,20 @@ def print_views(
         print_text(console(), view)
 
 
+@contextmanager
+def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
+    """A line on stderr, where that is a terminal, that says what is done, how much of how much."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    out = console(err=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=out, transient=True, disable=not out.is_terminal) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda said, done, total: bar.update(
+            task, description=said, completed=done, total=total
+        )
+
+
 def print_line(out: Console, words: str, style: str = "") -> None:
     """A line as it is, however wide: a terminal wraps it, a pipe gets all of it."""
     out.print(Text(words, style), soft_wrap=True)

@@ -22,8 +22,10 @@ from replay.store.handle import Store, now_ns
 from replay.store.rows import source_ids, trace_rows
 from replay.store.trouble import StoreTooOld, is_of_file
 from replay.store.write import Finished, Writer, group_batches
+from taxonomy.audit.probes import audit_one
 from taxonomy.calibration.approval import counts_until, trusted_scores
 from taxonomy.diagnosis import diagnose
+from taxonomy.findings import Audited
 from taxonomy.judgements import diagnoses
 from taxonomy.judgements.golds import with_own_gold
 from taxonomy.judgements.schema import open_ledger
@@ -294,6 +296,19 @@ def diagnose_each(
         yield Progress(done=done, total=len(waiting), path="diagnosis", traces=done)
         with _boundary(f"run {key[:8]}: cannot be diagnosed", bugs):
             diagnose_one(store, key)
+    return tuple(bugs)
+
+
+def audit_each(
+    store: Store, waiting: Sequence[str], found: dict[str, tuple[Audited, ...]]
+) -> Generator[Progress, None, tuple[str, ...]]:
+    """Audit these runs into `found`, as `diagnose_each` lets the rules look at them."""
+    bugs: list[str] = []
+    at_ns = now_ns()
+    for done, key in enumerate(waiting):
+        yield Progress(done=done, total=len(waiting), path="audit", traces=done)
+        with _boundary(f"run {key[:8]}: cannot be audited", bugs):
+            found[key] = audit_one(store, key, at_ns)
     return tuple(bugs)
 
 

@@ -75,6 +75,14 @@ class OpenGate(Message):
     candidate: str = ""
 
 
+@dataclass
+class OpenAudit(Message):
+    """The agent of the runs that a query means: what it says and claims against what it does."""
+
+    query: str
+    with_held_out: bool
+
+
 class OpenDemo(Message):
     """The bundled runs; they have a database of their own."""
 

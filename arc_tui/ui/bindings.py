@@ -79,6 +79,7 @@ MEANINGS: dict[str, Meaning] = {
     "A": Meaning("A", "failures"),
     "L": Meaning("L", "list runs"),
     "^x": Meaning("ctrl+x", "matrix"),
+    "^a": Meaning("ctrl+a", "audit"),
     "^y": Meaning("ctrl+y", "gate"),
     "^k": Meaning("ctrl+k", "stop recording"),
     "%": Meaning("percent_sign", "calibration", "%"),

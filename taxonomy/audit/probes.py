@@ -7,12 +7,17 @@ of them the agent failed. What it says is a suggestion with evidence.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 from msgspec import Struct
 
+from replay.store import read
+from replay.store.handle import Store
 from replay.trace import Trace
 from taxonomy.audit import claims, faithfulness, instructions
 from taxonomy.findings import Audited, AuditResult, ProbeName
+from taxonomy.judgements.audits import keep_audits
+from taxonomy.judgements.diagnoses import digest_sources, engine_version
 from taxonomy.rules.rule import RuleContext
 
 
@@ -62,3 +67,18 @@ def audit_run(trace: Trace) -> tuple[Audited, ...]:
     """What every probe says of a run, which none of them knows to have passed or failed."""
     case = RuleContext(trace).unjudged()
     return tuple(probe.audit(case) for probe in PROBES)
+
+
+@cache
+def audit_version() -> str:
+    """The version of the probes and of the rules that they rest on."""
+    own = digest_sources({"taxonomy": ("audit",)})
+    return f"arc audit {own} {engine_version().split()[-1]}"
+
+
+def audit_one(store: Store, key: str, at_ns: int) -> tuple[Audited, ...]:
+    """Audit a run, and keep what is said where anything can be kept."""
+    said = audit_run(read.load(store, key))
+    if not store.read_only:
+        keep_audits(store, {key: said}, audit_version(), at_ns)
+    return said

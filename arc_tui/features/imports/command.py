@@ -14,8 +14,6 @@ from pathlib import Path
 import click
 from msgspec import Struct, structs
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-from rich.progress import Progress as Bar
 from rich.table import Table
 
 from arc_tui import attachment, importing
@@ -31,6 +29,7 @@ from arc_tui.cli import (
     print_line,
     print_list,
     print_table,
+    progress_bar,
 )
 from arc_tui.importing import FileReport
 from arc_tui.ui.format import count, cut, number, one_line, plain
@@ -164,15 +163,11 @@ def _pausing() -> Callable[[float], bool]:
 
 def drain(work: Iterator[importing.Progress | importing.ImportReport]) -> importing.ImportReport:
     """Run an import to its end with a progress line on stderr where that is a terminal."""
-    out = console(err=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Bar(*columns, console=out, transient=True, disable=not out.is_terminal) as bar:
-        task = bar.add_task("", total=None)
+    with progress_bar() as advance:
         for event in work:
             if isinstance(event, importing.ImportReport):
                 return event
-            name = plain(Path(event.path).name)
-            bar.update(task, description=cut(name, 40), completed=event.done, total=event.total)
+            advance(cut(plain(Path(event.path).name), 40), event.done, event.total)
     return importing.ImportReport()
 
 
