@@ -15,17 +15,19 @@ from taxonomy.findings import Audited, AuditResult, ProbeName
 class ProbeRate(Struct, frozen=True, kw_only=True):
     """What a probe found over some runs.
 
-    `chances` is the share of the chances at which the agent failed, its interval corrected for
-    those of one run; `unit` says what they are. `runs` is the share of the runs with a chance that
-    failed at one. `apart` counts results that are no failures. `unread` chances name nothing that
-    a rule could look for, and are in neither share.
+    `chances` is the share of the chances at which the agent failed, `failed` of them, its interval
+    corrected for those of one run; `unit` says what they are. `runs` is the share of the runs with
+    a chance that failed at one, `runs_failed` of them. `apart` counts results that are no failures.
+    `unread` chances name nothing that a rule could look for, and are in neither share.
     """
 
     probe: ProbeName
     title: str
     unit: str
     chances: Rate
+    failed: int
     runs: Rate
+    runs_failed: int
     apart: dict[AuditResult, int] = {}
     unread: int = 0
 
@@ -38,15 +40,16 @@ def rate_probe(probe: Probe, found: Mapping[str, tuple[Audited, ...]]) -> ProbeR
     chances = [
         (trace, place < failed[trace]) for trace, each in said for place in range(each.checked)
     ]
+    share = clustered(chances)
+    runs_failed = sum(count > 0 for count in failed.values())
     return ProbeRate(
         probe=probe.name,
         title=probe.title,
         unit=probe.unit,
-        chances=clustered(chances).rate,
-        runs=rate(
-            sum(failed[trace] > 0 for trace, each in said if each.checked),
-            sum(each.checked > 0 for _, each in said),
-        ),
+        chances=share.rate,
+        failed=share.hits,
+        runs=rate(runs_failed, sum(each.checked > 0 for _, each in said)),
+        runs_failed=runs_failed,
         apart={name: count for name, count in results.items() if name not in probe.counted},
         unread=sum(each.unread for _, each in said),
     )

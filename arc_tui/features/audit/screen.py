@@ -22,7 +22,6 @@ from typing_extensions import override
 
 from arc_tui.features.audit.text import (
     RATES,
-    age_line,
     no_findings,
     notes,
     rate_cells,
@@ -48,7 +47,7 @@ from arc_tui.ui.list import RowList
 from arc_tui.ui.page import Page
 from arc_tui.ui.screen import ArcScreen, ViewSwitch
 from arc_tui.ui.styles import SummaryLines, fold_sentence
-from arc_tui.views.runs import held_out_text
+from arc_tui.views.runs import audit_text, held_out_text
 from replay.store.handle import Store
 
 RUN, STEP, RESULT = 24, 4, 11
@@ -129,7 +128,7 @@ class AuditHead(SummaryLines):
         view = self.view
         if view is EMPTY:
             return [Text("")]
-        age = f"{age_line(view.age)}{self.hint if view.age.new and not self.progress else ''}"
+        age = f"{audit_text(view.age)}{self.hint if view.age.new and not self.progress else ''}"
         held = held_out_text(view.held_out) if view.held_out.runs else ""
         words = " · ".join(filter(None, [sentence(view), format.one_line(view.query), held]))
         said = self.progress or age

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
 from arc_tui.features.audit.view import AuditRow, AuditView
 from arc_tui.ui import format
 from arc_tui.ui.tables import counted
+from arc_tui.views.runs import NO_AUDIT, audit_text
 from taxonomy.audit.rates import ProbeRate
-from taxonomy.judgements.audits import STALE_DAYS, AuditAge
+from taxonomy.judgements.audits import AuditAge
 
 RATES = ("probe", "checked", "failed", "runs that failed", "not counted", "not read")
 ROWS = ("", "id", "run", "step", "result", "what", "quote")
@@ -23,9 +23,6 @@ NOT_READ = (
     "not read: names nothing that could be looked for in calls, or nothing was recorded to hold it"
     " against; in no rate."
 )
-
-
-NO_AUDIT = "No audit yet. Try: arc audit"
 
 
 def rate_cells(found: ProbeRate) -> tuple[str, ...]:
@@ -68,25 +65,7 @@ def no_findings(view: AuditView, run: str = "", back: str = "") -> str:
 
 def before_line(age: AuditAge) -> str:
     """What was known before the audit that is shown, "" for nothing."""
-    return f"before: {age_line(age)}" if age.last_ns is not None else ""
-
-
-def age_line(age: AuditAge) -> str:
-    """When the runs were last audited, whether that is too long ago, and how many are new."""
-    if age.last_ns is None:
-        return NO_AUDIT
-    return "; ".join(_age(age))
-
-
-def _age(age: AuditAge) -> Iterator[str]:
-    assert age.last_ns is not None
-    day = datetime.fromtimestamp(age.last_ns / 1e9, UTC).date().isoformat()
-    if age.is_stale:
-        yield f"last audit {day}, {age.days} days ago: stale after {STALE_DAYS}"
-    else:
-        yield f"last audit {day}"
-    if age.new:
-        yield f"{format.count(age.new, 'run')} new, changed, or audited by older rules"
+    return f"before this audit: {audit_text(age)}" if age.last_ns is not None else ""
 
 
 def sentence(view: AuditView) -> str:
