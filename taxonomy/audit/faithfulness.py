@@ -11,9 +11,10 @@ A stated prohibition is held against the calls as one of the task is.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from msgspec import Struct
 
@@ -147,9 +148,19 @@ class _Calls:
                 return acts[0]
         return None
 
+    @cached_property
+    def _steps(self) -> list[int]:
+        return [act.step for act, _, _ in self._made]
+
+    @cached_property
+    def _last_garbled(self) -> int:
+        """The last step with a call that was not recorded whole, or not as it was meant."""
+        steps = (act.step for act, _, _ in self._made if act.cut or malformed(act))
+        return max(steps, default=-1)
+
     def is_known(self, step: int) -> bool:
         """Are the calls from a step on recorded whole, and as they were meant?"""
-        return not any(act.cut or malformed(act) for act, _, _ in self._made if act.step >= step)
+        return step > self._last_garbled
 
     def name_it(self, name: str, step: int) -> bool:
         """Does a call from this step on name the thing? Of several words more than half suffice: a
@@ -161,8 +172,7 @@ class _Calls:
             base in small
             or len(words & said) >= most
             or (base == "test" and takes_program(act.span.arguments))
-            for act, small, said in self._made
-            if act.step >= step
+            for act, small, said in islice(self._made, bisect_left(self._steps, step), None)
         )
 
 

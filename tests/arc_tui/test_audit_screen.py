@@ -20,7 +20,7 @@ from taxonomy.judgements.schema import open_ledger
 from taxonomy.judgements.tags import human_tags
 from tests.arc_tui.audit_case import put_audited
 from tests.arc_tui.opening import until
-from tests.screen import matches_golden, settle, text
+from tests.screen import settle, text
 
 pytestmark = pytest.mark.pilot
 
@@ -169,8 +169,3 @@ async def test_the_query_of_the_list_is_that_of_the_audit(db: Path) -> None:
         await press(pilot, "slash", *"task=tests", "enter", "ctrl+a")
         assert screen(pilot).view.runs == 1
         assert "task=tests" in text(app)
-
-
-async def test_looks_the_same_as_before(db: Path) -> None:
-    async with audited(db, (120, 40)) as pilot:
-        matches_golden(pilot.app, "screen_audit_findings_120x40")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from arc_tui.features.audit.view import AuditRequest, AuditView, run_audit
 from replay.store.handle import Store, now_ns
 from replay.store.rows import trace_rows
 from taxonomy.audit.probes import BY_NAME, audit_version
@@ -117,18 +118,11 @@ def test_held_out_runs_are_left_out_unless_asked_for(db: Path) -> None:
 
 def test_a_database_that_may_only_be_read_is_audited_and_nothing_is_kept(db: Path) -> None:
     audit(db, "outcome:passed")
-    db.chmod(0o444)
-    db.parent.chmod(0o555)
-    try:
-        with open_ledger(db) as store:
-            if not store.read_only:
-                pytest.skip("who runs the tests may write anything")
-        view = json.loads(audit(db, "--json").out)
-    finally:
-        db.parent.chmod(0o755)
-        db.chmod(0o644)
-    assert (view["audited"], len(view["rows"])) == (3, 2)
-    assert view["age"]["new"] == 2
+    with open_ledger(db, to_read=True) as store:
+        assert store.read_only
+        *_, view = run_audit(store, AuditRequest())
+    assert isinstance(view, AuditView)
+    assert (view.audited, len(view.rows), view.age.new) == (3, 2, 2)
 
 
 def test_on_a_terminal_the_findings_are_a_table(db: Path) -> None:

@@ -54,6 +54,7 @@ TABLE = (
     Row("MatrixScreen", "RunsScreen", "runs.matrix", "screen_matrix"),
     Row("AskBox", "RunsScreen", "runs.gate", "screen_gate_groups"),
     Row("GateScreen", "RunsScreen", "runs.gate ask.choose ask.choose", "screen_gate"),
+    Row("AuditScreen", "RunsScreen", "runs.audit", "screen_audit"),
     Row("CalibrationScreen", "RunsScreen", "runs.calibration", "calibration_break"),
     Row("GoldenScreen", "RunsScreen", "runs.golden", "screen_golden"),
     Row("TraceScreen", "RunsScreen", "runs.open", "trace"),
