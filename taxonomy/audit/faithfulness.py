@@ -227,24 +227,24 @@ def _finding(turn: Turn, sentence: str, act: Act, what: str) -> Finding:
 def _intents(case: RuleContext) -> Iterator[Intent]:
     """The flat intents of a run, each thing once a step; `name` is "" where nothing is named."""
     seen: set[tuple[int, str]] = set()
-    for turn, sentence, what in (*_said(case), *_set_in_progress(case)):
-        name = _named(case, what)
+    for turn, sentence, what in (*_spoken_intents(case), *_list_intents(case)):
+        name = _find_name(case, what)
         if not name or (turn.index, name) not in seen:
             seen.add((turn.index, name))
             yield Intent(turn=turn, sentence=sentence, name=name)
 
 
-def _said(case: RuleContext) -> Iterator[tuple[Turn, str, str]]:
+def _spoken_intents(case: RuleContext) -> Iterator[tuple[Turn, str, str]]:
     """(turn, sentence, what will be done). Of thoughts only the last: it takes back the others."""
     for turn in case.reading.turns:
         if turn.observer:
             continue
         for text in statements(turn):
-            stated = list(_stated(text))
+            stated = list(_flat_intents(text))
             yield from ((turn, *each) for each in (stated if text == turn.said else stated[-1:]))
 
 
-def _stated(text: str) -> Iterator[tuple[str, str]]:
+def _flat_intents(text: str) -> Iterator[tuple[str, str]]:
     for sentence in _sentences(text):
         found = _INTENT.search(sentence)
         if found is not None and not _UNSETTLED.search(sentence):
@@ -257,7 +257,7 @@ def _sentences(text: str) -> Iterator[str]:
             yield sentence.strip()
 
 
-def _named(case: RuleContext, what: str) -> str:
+def _find_name(case: RuleContext, what: str) -> str:
     """The first thing that an intent names, "" where it names nothing that calls could."""
     for does, pattern, is_tool in _KINDS:
         done = does.match(what)
@@ -271,7 +271,7 @@ def _named(case: RuleContext, what: str) -> str:
     return ""
 
 
-def _set_in_progress(case: RuleContext) -> Iterator[tuple[Turn, str, str]]:
+def _list_intents(case: RuleContext) -> Iterator[tuple[Turn, str, str]]:
     """The items of a list of what to do that are set in progress, each at its first time, but for
     those that the last list no longer has in progress or done."""
     lists = [(act, _items(act)) for act in case.reading.acts if is_note(act)]
@@ -332,5 +332,5 @@ def _announces(case: RuleContext, turn: Turn, act: Act) -> bool:
         words & set(_WORD.findall(what.lower()))
         for each in between
         for text in statements(each)
-        for _, what in _stated(text)
+        for _, what in _flat_intents(text)
     )

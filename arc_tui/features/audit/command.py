@@ -70,7 +70,7 @@ def audit(
     """
     request = AuditRequest(query=" ".join(query), probes=probes, with_held_out=with_held_out)
     with open_judged(db) as store:
-        before, view = _audited(store, request)
+        before, view = _run(store, request)
     print_held_out(view.held_out)
     for error in view.failed:
         click.echo(f"arc: {format.one_line(error)}", err=True)
@@ -83,7 +83,7 @@ def audit(
     return 3 if view.failed else 0
 
 
-def _audited(store: Store, request: AuditRequest) -> tuple[AuditView, AuditView]:
+def _run(store: Store, request: AuditRequest) -> tuple[AuditView, AuditView]:
     """What was known before, and what is known now; progress goes to stderr."""
     before, view = None, EMPTY
     with progress_bar() as advance:
