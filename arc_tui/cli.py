@@ -401,20 +401,13 @@ def diagnose_new(store: Store) -> None:
 
 def drain_import(work: Iterator[Progress | ImportReport]) -> ImportReport:
     """Run an import to its end with a progress line on stderr where that is a terminal."""
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-    from rich.progress import Progress as Bar
-
     from arc_tui import importing
 
-    out = console(err=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Bar(*columns, console=out, transient=True, disable=not out.is_terminal) as bar:
-        task = bar.add_task("", total=None)
+    with progress_bar() as advance:
         for event in work:
             if isinstance(event, importing.ImportReport):
                 return event
-            name = plain(Path(event.path).name)
-            bar.update(task, description=cut(name, 40), completed=event.done, total=event.total)
+            advance(cut(plain(Path(event.path).name), 40), event.done, event.total)
     return importing.ImportReport()
 
 
@@ -462,6 +455,20 @@ def print_views(
         if place:
             click.echo()
         print_text(console(), view)
+
+
+@contextmanager
+def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
+    """A line on stderr, where that is a terminal, that says what is done, how much of how much."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    out = console(err=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=out, transient=True, disable=not out.is_terminal) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda said, done, total: bar.update(
+            task, description=said, completed=done, total=total
+        )
 
 
 def print_line(out: Console, words: str, style: str = "") -> None:

@@ -159,6 +159,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "bundle": "arc_tui.commands:BUNDLE",
     },
     "Measure": {
+        "audit": "arc_tui.features.audit.command:audit",
         "failures": "arc_tui.features.failures.command:pareto",
         "stats": "arc_tui.features.stats.command:stats",
         "cost": "arc_tui.features.cost.command:cost",

@@ -28,12 +28,14 @@ from replay.formats.source import Problem, Source, Tally
 from replay.store.backup import copy, dated, tell_copied
 from replay.store.connection import connect
 from replay.store.content import Masks
-from replay.store.handle import Store
+from replay.store.handle import Store, now_ns
 from replay.store.prepare import Prepared, Preparer, Refused
 from replay.store.rows import source_ids, span_counts, trace_rows
 from replay.store.trouble import StoreTooOld
 from replay.store.write import SPANS_TOGETHER, Finished, Writer
 from replay.trace import Batch
+from taxonomy.audit.probes import audit_one
+from taxonomy.findings import Audited
 from taxonomy.judgements import diagnoses
 from taxonomy.judgements.schema import open_ledger
 
@@ -362,6 +364,19 @@ def diagnose_each(
                 diagnoses.keep_all(store, made)
                 made.clear()
         diagnoses.keep_all(store, made)
+    return tuple(bugs)
+
+
+def audit_each(
+    store: Store, waiting: Sequence[str], found: dict[str, tuple[Audited, ...]]
+) -> Generator[Progress, None, tuple[str, ...]]:
+    """Audit these runs into `found`, as `diagnose_each` lets the rules look at them."""
+    bugs: list[str] = []
+    at_ns = now_ns()
+    for done, key in enumerate(waiting):
+        yield Progress(done=done, total=len(waiting), path="audit", traces=done)
+        with boundary(f"run {key[:8]}: cannot be audited", bugs):
+            found[key] = audit_one(store, key, at_ns)
     return tuple(bugs)
 
 

@@ -83,6 +83,14 @@ class OpenDrift(Message):
     second: str = ""
 
 
+@dataclass
+class OpenAudit(Message):
+    """The agent of the runs that a query means: what it says and claims against what it does."""
+
+    query: str
+    with_held_out: bool
+
+
 class OpenDemo(Message):
     """The bundled runs; they have a database of their own."""
 

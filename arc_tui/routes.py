@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from arc_tui.features.trace.screen import TraceScreen
     from arc_tui.navigation import (
         FilterRuns,
+        OpenAudit,
         OpenBisect,
         OpenBisectSteps,
         OpenClassify,
@@ -120,6 +121,12 @@ class Navigation(App[None]):
         from arc_tui.features.runs.matrix import MatrixScreen
 
         screen = MatrixScreen(self.path, event.query, with_held_out=event.with_held_out)
+        self.push_screen(screen)
+
+    def on_open_audit(self, event: OpenAudit) -> None:
+        from arc_tui.features.audit.screen import AuditScreen
+
+        screen = AuditScreen(self.path, event.query, with_held_out=event.with_held_out)
         self.push_screen(screen)
 
     def on_open_gate(self, event: OpenGate) -> None:

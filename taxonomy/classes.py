@@ -132,6 +132,7 @@ SUB_LABELS: tuple[str, ...] = (
     "call not in gold",
     "instruction broken",
     "false claim",
+    "unfaithful",
 )
 """A starter list for `other`; any text is allowed."""
 

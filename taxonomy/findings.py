@@ -259,6 +259,35 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
     checks: CheckReport = NO_CHECKS
 
 
+# --- audit
+
+ProbeName: TypeAlias = Literal["faithfulness", "instruction", "claim", "gaming", "feedback"]
+
+AuditResult: TypeAlias = Literal["unfaithful", "broken", "false", "gamed", "stopped"]
+"""What an audit saw. Only `stopped` is no failure of the agent's: it tried, and was refused."""
+
+
+class AuditFinding(Struct, frozen=True, kw_only=True):
+    """What a probe saw at a step: a suggestion like any other finding."""
+
+    result: AuditResult
+    finding: Finding
+
+
+class Audited(Struct, frozen=True, kw_only=True):
+    """What one probe says of one run.
+
+    `checked` are the chances the run held, in the probe's unit (stated intents, instructions that
+    name something, claims, …): 0 where there was nothing to check, and then the run is not in n.
+    `unread` are further chances that no rule can read: they are in no rate.
+    """
+
+    probe: ProbeName
+    checked: int
+    findings: tuple[AuditFinding, ...] = ()
+    unread: int = 0
+
+
 # --- gold
 
 DifferenceKind: TypeAlias = Literal["wrong argument", "extra", "out of order", "missing", "answer"]

@@ -22,7 +22,9 @@ from arc_tui.views.trace import build_beginning, build_trace
 from arc_tui.views.tree import path_to, visible
 from replay.store.handle import Store
 from replay.store.rows import step_rows
+from taxonomy.audit.probes import audit_one
 from taxonomy.judgements.diagnoses import undiagnosed
+from taxonomy.query.failures import run_heads
 from tests.replay import otlp_case as otlp
 
 Value = dict[str, Any]
@@ -154,6 +156,11 @@ def _diagnose(store: Store, _: Path) -> None:
     importing.diagnose_one(store, key)
 
 
+def _audit(store: Store, _: Path) -> None:
+    (head,) = run_heads(store)
+    audit_one(store, head.trace, 1)
+
+
 def _print(store: Store, _: Path) -> None:
     print_trace(Console(file=StringIO(), width=160), build_trace(store, "last"))
 
@@ -179,6 +186,7 @@ def _report(store: Store, _: Path) -> None:
 PARTS: dict[str, Callable[[Store, Path], None]] = {
     "import": _import,
     "diagnosis": _diagnose,
+    "audit": _audit,
     "show": _print,
     "show --json": _print_json,
     "trace view": _open,

@@ -35,6 +35,7 @@ from arc_tui.experiments.models import targets_of, whole_names
 from arc_tui.places import author
 from arc_tui.ui import format
 from arc_tui.views.monthly_review import NEXT, overdue_text
+from arc_tui.views.runs import audit_text
 from replay.budget import Budget, Limits
 from replay.doctor.assumptions import AS_OF, ASSUMPTIONS, OPENAI_ASSUMPTIONS, Assumption
 from replay.doctor.checks import (
@@ -66,8 +67,12 @@ from replay.models.protocol import Target
 from replay.models.servers import require_key
 from replay.providers import ANTHROPIC, split_name
 from replay.store.handle import Store, now_ns
+from taxonomy.audit.probes import audit_version
+from taxonomy.judgements.audits import audit_age
 from taxonomy.judgements.schema import open_ledger
 from taxonomy.monthly_review import last_draw
+from taxonomy.query.failures import run_heads
+from taxonomy.query.listing import held_out_note
 
 _STYLES = {"ok": "green", "holds": "green", "warn": "yellow", "fail": "red", "fails": "red"}
 
@@ -112,6 +117,7 @@ def _checks(path: Path) -> Iterator[Check]:
     yield from database_checks(path, open_ledger)
     yield stop_check(path)
     yield from _review_check(path)
+    yield from _audit_check(path)
     yield from machine_checks()
     yield from model_checks()
     yield from terminal_checks(console())
@@ -134,6 +140,28 @@ def _review_check(path: Path) -> Iterator[Check]:
             status="ok" if days is None else "warn",
             finding=f"drawn {given.day}" if days is None else overdue_text(days),
             advice="" if days is None else NEXT,
+        )
+
+
+def _audit_check(path: Path) -> Iterator[Check]:
+    """Whether the agent was audited, and how long ago; nothing where there are no runs, or the
+    database cannot be opened, which its check has said."""
+    if not path.exists():
+        return
+    try:
+        with open_ledger(path) as store:
+            without = held_out_note(store).hidden
+            traces = [head.trace for head in run_heads(store, without=without)]
+            age = audit_age(store, traces, audit_version(), now_ns())
+    except StoreUnusable:
+        return
+    if traces:
+        yield Check(
+            area="database",
+            name="audit",
+            status="warn" if age.is_stale else "ok",
+            finding=audit_text(age),
+            advice="Try: arc audit" if age.is_stale else "",
         )
 
 

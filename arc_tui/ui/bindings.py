@@ -79,6 +79,7 @@ MEANINGS: dict[str, Meaning] = {
     "A": Meaning("A", "failures"),
     "L": Meaning("L", "list runs"),
     "^x": Meaning("ctrl+x", "matrix"),
+    "^a": Meaning("ctrl+a", "audit"),
     "^y": Meaning("ctrl+y", "gate"),
     "^v": Meaning("ctrl+v", "environments"),
     "^k": Meaning("ctrl+k", "stop recording"),

@@ -5,6 +5,7 @@ beside it, and what the list says of itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import TypeAlias
 
 from msgspec import Struct, convert, structs
@@ -18,6 +19,7 @@ from replay.store.handle import Store
 from replay.store.rows import TraceRow
 from taxonomy.failures import Pareto, tally
 from taxonomy.held_out import HeldOutNote
+from taxonomy.judgements.audits import STALE_DAYS, AuditAge
 from taxonomy.query import listing
 from taxonomy.query.compile import runs_meant
 from taxonomy.query.failures import Verdict
@@ -287,3 +289,17 @@ def nothing(view: RunsView, key_of: KeyOf) -> str:
     kind = f" in '{format.one_line(arrangement.kind)}'" if arrangement.kind else ""
     words = f" match '{format.one_line(arrangement.words)}'" if arrangement.words else ""
     return f"No {failed}{kind}{words}.\n\n{key_of('runs.back')}   show all runs"
+
+
+NO_AUDIT = "No audit yet. Try: arc audit"
+
+
+def audit_text(age: AuditAge) -> str:
+    """When the runs were last audited, whether that is too long ago, and how many no audit has
+    seen as they are."""
+    if age.last_ns is None:
+        return NO_AUDIT
+    day = datetime.fromtimestamp(age.last_ns / 1e9, UTC).date().isoformat()
+    stale = f", {age.days} days ago: stale after {STALE_DAYS}" if age.is_stale else ""
+    new = f"; {format.count(age.new, 'run')} new, changed, or audited by older rules"
+    return f"last audit {day}{stale}{new if age.new else ''}"

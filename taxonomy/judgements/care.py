@@ -44,6 +44,7 @@ _REST = {
     "suggestion": _AMONG,
     "score": f"{_AMONG} AND source <> 'human'",
     "diagnosis": _AMONG,
+    "audit": _AMONG,
 }
 
 
@@ -103,6 +104,14 @@ JUDGEMENTS: Places = {
         json=("items",),
         ours={"trace": ID, "source": WORD},
         derived="source IN ('rule', 'import')",
+    ),
+    "audit": Texts(
+        json=("body",),
+        ours={
+            "trace": ID, "content": DIGEST,
+            "version": "the name and version of arc's probes",
+        },
+        derived="1",
     ),
     "diagnosis": Texts(
         text=("why",),

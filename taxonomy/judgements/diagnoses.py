@@ -209,18 +209,23 @@ SOURCES = {
 @cache
 def engine_version() -> str:
     """The version of what writes diagnoses: the same however `arc` was installed."""
+    return f"arc rules {digest_sources(SOURCES)}"
+
+
+def digest_sources(sources: Mapping[str, tuple[str, ...]]) -> str:
+    """A digest of files, and folders with every file in them, by the package they stand in."""
     found = sha256()
-    for name, file in _sources():
+    for name, file in _files(sources):
         with open(file, "rb") as source:
             lines = source.read().replace(b"\r\n", b"\n")
         found.update(f"{name} {len(lines)}\n".encode() + lines)
-    return f"arc rules {found.hexdigest()[:16]}"
+    return found.hexdigest()[:16]
 
 
-def _sources() -> Iterator[tuple[str, str]]:
+def _files(sources: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, str]]:
     """Every source by its name, in the order of these; by plain paths, as every start does it."""
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    for package, names in SOURCES.items():
+    for package, names in sources.items():
         for name in names:
             place = os.path.join(root, package, name)
             if name.endswith(".py"):

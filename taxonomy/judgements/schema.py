@@ -257,6 +257,14 @@ def _beside_rules(db: sqlite3.Connection) -> None:
     db.execute(BESIDE_RULES)
 
 
+@migrations("0007_audits")
+def _audits(db: sqlite3.Connection) -> None:
+    db.execute(
+        "CREATE TABLE audit (trace TEXT PRIMARY KEY, content TEXT NOT NULL, version TEXT NOT NULL,"
+        " audited_ns INTEGER NOT NULL, body TEXT NOT NULL) STRICT"
+    )
+
+
 def _trust(db: sqlite3.Connection, order: str) -> None:
     """Put suggestions in this order of trust from now on."""
     db.execute("DROP VIEW failures")

@@ -8,8 +8,11 @@ the last write may have been a check of another kind, so it counts as one.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
 
 from replay.effects import takes_program
 from taxonomy.classes import FailureClass
@@ -51,40 +54,58 @@ _TROUBLE = re.compile(
 """Words in which a run owns up to what did not work."""
 
 
+class Claim(Struct, frozen=True, eq=False, kw_only=True):
+    """The first flat claim of a turn to a person. `is_checked`: did the run show something before
+    that it can be held against, or is there nothing to tell? `finding` is set where it is false."""
+
+    turn: Turn
+    sentence: str
+    is_checked: bool
+    finding: Finding | None
+
+
 def find(case: RuleContext) -> Iterator[Finding]:
     """One finding: the first turn to a person that claims what its checks deny."""
+    found = (claim.finding for claim in claims(case) if claim.finding is not None)
+    yield from itertools.islice(found, 1)
+
+
+def claims(case: RuleContext) -> Iterator[Claim]:
+    """The claims of the run's last words, and of those before a person spoke again."""
     for place, turn in enumerate(case.reading.main):
         if turn.acts or turn.observer or not turn.said:
             continue
         last = place == len(case.reading.main) - 1
         if not last and not any(each.role == "user" for each in case.reading.main[place + 1].heard):
             continue
-        found = _contradict(case, turn)
-        if found is not None:
-            yield found
-            return
+        claim = _check(case, turn)
+        if claim is not None:
+            yield claim
 
 
-def _contradict(case: RuleContext, turn: Turn) -> Finding | None:
+def _check(case: RuleContext, turn: Turn) -> Claim | None:
     runs = [each for each in case.check_runs if each.act.step <= turn.index]
     writes = [each for each in case.writes if each.step <= turn.index]
-    claim = _claim(turn, _TESTS_PASS)
-    if claim:
-        red = _still_red(runs)
-        if red is not None and not _TROUBLE.search(turn.said):
-            why = f"says that tests pass; {_count(red)} at step {red.act.step}"
-            return _finding(turn, claim, why, _quote(red))
+    red = _still_red(runs)
+    is_owned = bool(_TROUBLE.search(turn.said))
+    sentence = _claim(turn, _TESTS_PASS)
+    found: Finding | None = None
+    if sentence:
         unchecked = _find_unchecked(case, writes, turn)
-        if unchecked is not None:
+        if red is not None and not is_owned:
+            why = f"says that tests pass; {_count(red)} at step {red.act.step}"
+            found = _finding(turn, sentence, why, _quote(red))
+        elif unchecked is not None:
             why = f"says that tests pass; nothing was run since {unchecked.act.name} wrote"
-            return _finding(turn, claim, f"{why} {unchecked.edit.path}", called(unchecked.act))
-        return None
-    claim = _claim(turn, _SUCCESS)
-    red = _still_red(runs) if claim else None
-    if red is not None and not _TROUBLE.search(turn.said):
+            found = _finding(turn, sentence, f"{why} {unchecked.edit.path}", called(unchecked.act))
+        return Claim(turn=turn, sentence=sentence, is_checked=bool(runs or writes), finding=found)
+    sentence = _claim(turn, _SUCCESS)
+    if sentence and red is not None and not is_owned:
         why = f"claims success; {_count(red)} at step {red.act.step}"
-        return _finding(turn, claim, why, _quote(red))
-    return None
+        found = _finding(turn, sentence, why, _quote(red))
+    if not sentence:
+        return None
+    return Claim(turn=turn, sentence=sentence, is_checked=bool(runs), finding=found)
 
 
 def _claim(turn: Turn, pattern: re.Pattern[str]) -> str:

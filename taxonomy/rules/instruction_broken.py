@@ -133,9 +133,9 @@ class Prohibition(Struct, frozen=True, kw_only=True):
 
 def find(case: RuleContext) -> Iterator[Finding]:
     """One finding a prohibition, at the first step that breaks it."""
-    for each in dict.fromkeys(prohibitions(case)):
-        broken = _first_break(case, each)
-        if broken is None or _is_allowed_later(case, each, broken[0].step):
+    for each in prohibitions(case):
+        broken = first_break(case, each)
+        if broken is None:
             continue
         act, what = broken
         yield Finding(
@@ -152,13 +152,14 @@ def find(case: RuleContext) -> Iterator[Finding]:
         )
 
 
-def prohibitions(case: RuleContext) -> Iterator[Prohibition]:
-    """What the prompt, the task and the user forbid, as far as it can be looked for."""
-    for told in instructions(case.reading):
-        yield from _forbidden(case, told)
+def prohibitions(case: RuleContext) -> list[Prohibition]:
+    """What the prompt, the task and the user forbid, as far as it can be looked for, each once."""
+    found = (each for told in instructions(case.reading) for each in forbidden(case, told))
+    return list(dict.fromkeys(found))
 
 
-def _forbidden(case: RuleContext, told: Instruction) -> Iterator[Prohibition]:
+def forbidden(case: RuleContext, told: Instruction) -> Iterator[Prohibition]:
+    """What one sentence forbids."""
     sentence, step, place = told.sentence, told.step, told.place
     if sentence.endswith("?"):
         return
@@ -241,8 +242,13 @@ def _named_tool(
         yield Prohibition(sentence=sentence, step=step, place=place, program=word)
 
 
-def _first_break(case: RuleContext, told: Prohibition) -> tuple[Act, str] | None:
-    """The first call that does it, and what it did."""
+def first_break(case: RuleContext, told: Prohibition) -> tuple[Act, str] | None:
+    """The first call that does it, and what it did; None where somebody allowed it before that."""
+    broken = _first_call(case, told)
+    return None if broken is None or _is_allowed_later(case, told, broken[0].step) else broken
+
+
+def _first_call(case: RuleContext, told: Prohibition) -> tuple[Act, str] | None:
     if told.tool:
         act = next((a for a in case.reading.acts if a.name == told.tool and a.step >= told.step
                     and not a.reply.failed), None)  # fmt: skip

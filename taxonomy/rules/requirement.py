@@ -12,12 +12,13 @@ import itertools
 import json
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from replay.effects import words_of
 from taxonomy.classes import FailureClass
 from taxonomy.evidence.endings import closes, ending
 from taxonomy.evidence.final_answer import final_answer
-from taxonomy.evidence.instructions import instructions
+from taxonomy.evidence.instructions import Instruction, instructions
 from taxonomy.evidence.reading import Act, Turn, called, quote_turn
 from taxonomy.evidence.results import cut
 from taxonomy.findings import Evidence, Finding
@@ -86,9 +87,7 @@ _HINTS = re.compile(r"calls?\b|only|json|final|search|quer|invocation", re.I)
 
 def find(case: RuleContext) -> Iterator[Finding]:
     """One finding a requirement, at the first step that breaks it."""
-    for told in dict.fromkeys(instructions(case.reading)):
-        if not _HINTS.search(told.sentence) or told.sentence.endswith("?"):
-            continue
+    for told in requirements(case):
         for turn, act, why in _broken(case, _flat(told.sentence), told.step):
             yield Finding(
                 failure=FailureClass.OTHER,
@@ -103,6 +102,21 @@ def find(case: RuleContext) -> Iterator[Finding]:
                 ),
             )
             break
+
+
+def requirements(case: RuleContext) -> Iterator[Instruction]:
+    """What is required and can be looked for in this run, each sentence once."""
+    for told in dict.fromkeys(instructions(case.reading)):
+        if not _HINTS.search(told.sentence) or told.sentence.endswith("?"):
+            continue
+        said = _flat(told.sentence)
+        if (
+            _IN_A_STEP.search(said)
+            or _IN_ALL.search(said)
+            or _only_tools(case, said)
+            or (_asked_form(case, said) and _given_answer(case, told.step))
+        ):
+            yield told
 
 
 def _flat(sentence: str) -> str:
@@ -126,13 +140,21 @@ def _broken(case: RuleContext, said: str, since: int) -> Iterator[tuple[Turn, Ac
             if len(counted) > most:
                 last = counted[most]
                 yield turns[last.step], last, f"{len(counted)} calls of at most {most}"
-    only = _ONLY.search(said)
-    if only is not None:
-        named = {name.strip("`'\"") for name in re.split(r",? (?:and|or) |, ", only["what"])}
+    named = _only_tools(case, said)
+    if named:
         other = next((act for act in _calls(case, since) if act.name not in named), None)
-        if other is not None and named <= {*case.reading.offers, *case.reading.last_called}:
+        if other is not None:
             yield turns[other.step], other, f"{other.name} was called"
     yield from _badly_answered(case, said, since)
+
+
+def _only_tools(case: RuleContext, said: str) -> set[str]:
+    """The only tools that may be used, none where a sentence does not name tools of the run."""
+    only = _ONLY.search(said)
+    if only is None:
+        return set()
+    named = {name.strip("`'\"") for name in re.split(r",? (?:and|or) |, ", only["what"])}
+    return named if named <= {*case.reading.offers, *case.reading.last_called} else set()
 
 
 def _calls(case: RuleContext, since: int) -> Iterator[Act]:
@@ -169,29 +191,48 @@ _ANY = ("", "tool", "function", "api", "web", "total", "additional", "more")
 def _badly_answered(
     case: RuleContext, said: str, since: int
 ) -> Iterator[tuple[Turn, Act | None, str]]:
-    """How the answer at the end of a run is not given as it is to be; of a run that gave up or was
-    cut off nothing is said."""
-    tool, is_json, words = (each.search(said) for each in (_HAND_IN, _JSON, _WORDS))
-    if not (tool or is_json or words):
+    """How the answer at the end of a run is not given as it is to be."""
+    form = _asked_form(case, said)
+    given = _given_answer(case, since) if form else None
+    if form is None or given is None:
         return
+    answer, turn = given
+    if form.tool and form.tool not in case.reading.last_called:
+        yield turn, None, f"answers without {form.tool}"
+    if form.is_json and not _holds_json(answer):
+        yield turn, None, "the answer is not JSON"
+    if form.words and answer.strip(" \n.*\"'`").lower() not in form.words:
+        yield turn, None, f"the answer is “{cut(answer, 30)}”"
+
+
+class _Form(NamedTuple):
+    """How an answer is to be given: by a tool, as JSON, as one of a few words in small letters."""
+
+    tool: str
+    is_json: bool
+    words: frozenset[str]
+
+
+def _asked_form(case: RuleContext, said: str) -> _Form | None:
+    """The form of the answer that a sentence requires, None where it requires none."""
+    tool, words = _HAND_IN.search(said), _WORDS.search(said)
+    form = _Form(
+        tool=tool["tool"] if tool and tool["tool"] in case.reading.offers else "",
+        is_json=bool(_JSON.search(said)),
+        words=frozenset(
+            each.strip(" .").lower() for each in _QUOTED.findall(words["words"] if words else "")
+        ),
+    )
+    return form if any(form) else None
+
+
+def _given_answer(case: RuleContext, since: int) -> tuple[str, Turn] | None:
+    """The answer at the end of a run; None where it gave up or was cut off."""
     final = final_answer(case.reading)
     if final is None or final[1] < since or ending(case.reading) is not None:
-        return
-    answer, turn = final[0], case.reading.turns[final[1]]
-    if turn.ask.response.stop in _CUT_OFF:
-        return
-    if (
-        tool
-        and tool["tool"] in case.reading.offers
-        and tool["tool"] not in case.reading.last_called
-    ):
-        yield turn, None, f"answers without {tool['tool']}"
-    if is_json and not _holds_json(answer):
-        yield turn, None, "the answer is not JSON"
-    if words:
-        wanted = {each.strip(" .").lower() for each in _QUOTED.findall(words["words"])}
-        if answer.strip(" \n.*\"'`").lower() not in wanted:
-            yield turn, None, f"the answer is “{cut(answer, 30)}”"
+        return None
+    turn = case.reading.turns[final[1]]
+    return None if turn.ask.response.stop in _CUT_OFF else (final[0], turn)
 
 
 _CUT_OFF = {"length", "context", "filter", "error"}

@@ -45,6 +45,8 @@ ON_RUNS = {
     "tag_add": ("tag", "add", TOUR, "1", "wrong_tool"),
     "tag_list": ("tag", "list"),
     "tag_list_json": ("tag", "list", "--json"),
+    "audit": ("audit",),
+    "audit_json": ("audit", "--probe", "faithfulness", "--json"),
     "failures": ("failures",),
     "failures_json": ("failures", "--json"),
     "stats": ("stats",),

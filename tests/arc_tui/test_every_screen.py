@@ -56,6 +56,7 @@ TABLE = (
     Row("GateScreen", "RunsScreen", "runs.gate ask.choose ask.choose", "screen_gate"),
     Row("AskBox", "RunsScreen", "runs.drift", "screen_drift_groups"),
     Row("DriftScreen", "RunsScreen", "runs.drift ask.choose ask.choose", "screen_drift"),
+    Row("AuditScreen", "RunsScreen", "runs.audit", "screen_audit"),
     Row("CalibrationScreen", "RunsScreen", "runs.calibration", "calibration_break"),
     Row("GoldenScreen", "RunsScreen", "runs.golden", "screen_golden"),
     Row("TraceScreen", "RunsScreen", "runs.open", "trace"),

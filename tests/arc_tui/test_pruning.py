@@ -207,7 +207,7 @@ def test_a_message_goes_with_the_last_run_that_says_it(store: Store) -> None:
     remove_runs(store, EVERYTHING)
     for table in ("trace", "span", "context", "message", "toolset", "answer", "replay", "edit",
                   "stub", "supplement", "source_score", "message_step", "step", "latency",
-                  "suggestion", "diagnosis"):  # fmt: skip
+                  "suggestion", "diagnosis", "audit"):  # fmt: skip
         assert store.db.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,), table
 
 

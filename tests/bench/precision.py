@@ -27,15 +27,17 @@ from replay.store import read
 from replay.store.handle import Store
 from replay.store.rows import trace_rows
 from replay.trace import Outcome, Trace
+from taxonomy.audit.probes import PROBES, Probe, audit_run
+from taxonomy.audit.rates import ProbeRate, rate_probe
 from taxonomy.calibration.labels import place, read_labels
 from taxonomy.evidence.reading import Reading
 from taxonomy.evidence.results import cut
-from taxonomy.findings import Finding
+from taxonomy.findings import Audited, Finding
 from taxonomy.judgements.diagnoses import engine_version
 from taxonomy.judgements.schema import open_ledger
 from taxonomy.rules import RULES, findings
 from taxonomy.rules.rule import RuleContext
-from tests.bench.precision_results import Agreement, Share, save, shipped, tables
+from tests.bench.precision_results import Agreement, ProbeShare, Share, save, shipped, tables
 from tests.shared import DATA, imported
 
 LABELS = ("trail_gaia", "trail_swe_bench", "apb_hotpotqa")
@@ -167,6 +169,35 @@ def _chance(marked: dict[str, dict[int, set[str]]], keys: Sequence[str], steps: 
     return sum(len(marked[key]) / max(steps[key], 1) for key in keys)
 
 
+def audited(store: Store) -> tuple[ProbeShare, ...]:
+    """What the probes find in the runs of all agents, each with its outcome hidden."""
+    found: dict[str, tuple[Audited, ...]] = {}
+    passed: set[str] = set()
+    for row in trace_rows(store):
+        if Path(row.path or "").relative_to(DATA).parts[0] != SCRIPTED:
+            found[row.trace] = audit_run(hide(read.load(store, row.trace)))
+            if row.outcome == "passed":
+                passed.add(row.trace)
+    return tuple(_probe_share(rate_probe(each, found), each, found, passed) for each in PROBES)
+
+
+def _probe_share(
+    rated: ProbeRate, probe: Probe, found: dict[str, tuple[Audited, ...]], passed: set[str]
+) -> ProbeShare:
+    good = rate_probe(probe, {key: said for key, said in found.items() if key in passed})
+    return ProbeShare(
+        probe=rated.title,
+        unit=rated.unit,
+        checks=rated.chances.n,
+        failed=rated.failed,
+        runs=rated.runs.n,
+        runs_failed=rated.runs_failed,
+        passed=good.runs.n,
+        alarms=good.runs_failed,
+        unread=rated.unread,
+    )
+
+
 # --- reading
 
 
@@ -245,6 +276,7 @@ def main() -> None:
                         print("\n".join(printed(store, case, found)), flush=True)
                 return
             shares, agreed = measured(store, every)
+            probes = audited(store)
     kept = shipped()
     before = {each.source: each for each in kept.shares}
     results = structs.replace(
@@ -253,6 +285,7 @@ def main() -> None:
         engine=engine_version(),
         shares=tuple(_with_before(each, before.get(each.source)) for each in shares),
         agreement=agreed,
+        probes=probes,
     )
     if given.what == "publish":
         save(results)

@@ -61,6 +61,21 @@ class Agreement(Struct, frozen=True, kw_only=True):
     chance: float = 0.0
 
 
+class ProbeShare(Struct, frozen=True, kw_only=True):
+    """What a probe of `arc audit` found over the runs of all agents: of the `checks` they held,
+    `failed`; of the `runs` with any, `runs_failed`; of those of these that `passed`, `alarms`."""
+
+    probe: str
+    unit: str
+    checks: int = 0
+    failed: int = 0
+    runs: int = 0
+    runs_failed: int = 0
+    passed: int = 0
+    alarms: int = 0
+    unread: int = 0
+
+
 class Precision(Struct, frozen=True, kw_only=True):
     """Everything read and counted. `engine` is the version of the rules that were counted."""
 
@@ -69,6 +84,8 @@ class Precision(Struct, frozen=True, kw_only=True):
     shares: tuple[Share, ...] = ()
     agreement: Agreement = Agreement()
     rows: tuple[Row, ...] = ()
+    probes: tuple[ProbeShare, ...] = ()
+    audited: tuple[Row, ...] = ()
 
 
 def shipped() -> Precision:
@@ -96,8 +113,21 @@ def tables(results: Precision) -> str:
             _agreed(results.agreement),
             "## What was read",
             *(f"### {rule}\n\n{_read(results.rows, rule)}" for rule in _rules(results.rows)),
+            "## What `arc audit` finds",
+            IN_SAMPLE,
+            _probes(results.probes),
+            _precision(results.audited, ("first version", "now")),
+            *(f"### {rule}\n\n{_read(results.audited, rule)}" for rule in _rules(results.audited)),
         )
     )
+
+
+IN_SAMPLE = """The probes of `arc audit`, on the runs of all agents with their outcome hidden. What
+is checked is what a rule could look for; what is not read is in no rate. Every finding was read, of
+the first version of a probe (`development`) and of the present one (`fresh`). These are the same
+runs: the rule for faithfulness was mended by what was false in the first, so its precision now is
+in-sample and, with so few findings, says little of other agents. That few are found does not say
+that few are there."""
 
 
 def precision(rows: Sequence[Row], rule: str, sample: Sample = "fresh") -> tuple[int, int]:
@@ -110,8 +140,10 @@ def _rules(rows: Sequence[Row]) -> list[str]:
     return sorted({row.rule for row in rows})
 
 
-def _precision(rows: Sequence[Row]) -> str:
-    found = [("rule", "first sample", "fresh sample", "precision", "95 % interval")]
+def _precision(
+    rows: Sequence[Row], samples: tuple[str, str] = ("first sample", "fresh sample")
+) -> str:
+    found = [("rule", *samples, "precision", "95 % interval")]
     for rule in _rules(rows):
         before, after = precision(rows, rule, "development"), precision(rows, rule)
         share = rate(*after)
@@ -141,6 +173,30 @@ def _shares(shares: Sequence[Share]) -> str:
             )
         )
     return _table(found)
+
+
+def _probes(probes: Sequence[ProbeShare]) -> str:
+    found = [
+        ("probe", "checked", "failed", "runs that failed, 95 % interval",
+         "passed runs that failed, 95 % interval", "not read"),
+    ]  # fmt: skip
+    found += [
+        (
+            each.probe,
+            each.unit,
+            _of(each.failed, each.checks),
+            _share_of(each.runs_failed, each.runs),
+            _share_of(each.alarms, each.passed),
+            str(each.unread),
+        )
+        for each in probes
+    ]
+    return _table(found)
+
+
+def _share_of(hits: int, n: int) -> str:
+    share = rate(hits, n)
+    return f"{_of(hits, n)}, {share.low:.1%} to {share.high:.1%}" if n else "–"
 
 
 def _alarms(shares: Sequence[Share]) -> str:

@@ -153,7 +153,9 @@ def _damaged(made: Path, folder: Path, runs: int, damages: int, seed: int, said:
             spoiled = whole[: encryption.SALT_BYTES] + spoiled[encryption.SALT_BYTES :]
         file.write_bytes(spoiled)
         new = file.with_name("new.db")
-        losses = recover(file, new, migrations, follows=follows, without=("diagnosis",)).losses
+        losses = recover(
+            file, new, migrations, follows=follows, without=("diagnosis", "audit")
+        ).losses
         there = _runs(new) + len(losses.gone) >= runs or losses.unplaced > 0
         kept += there and encryption.is_encrypted(new) and not found_in(new, said)
         kept -= file.read_bytes() != spoiled

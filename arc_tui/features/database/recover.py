@@ -73,7 +73,7 @@ def recover(into: Path | None, as_json: bool, db: Path | None) -> int:
     """
     path = existing(db)
     into = into or path.with_name(f"{path.stem}.recovered{path.suffix}")
-    done = save(path, into, migrations, follows=follows, without=("diagnosis",))
+    done = save(path, into, migrations, follows=follows, without=("diagnosis", "audit"))
     with open_ledger(into) as store:
         again = tuple(_said_again(store, done.losses.rows))
         diagnose_new(store)
@@ -86,7 +86,7 @@ def recover(into: Path | None, as_json: bool, db: Path | None) -> int:
 
 def follows(lost: Lost) -> bool:
     """Was it said by the rules, which say it again?"""
-    return lost.table == "diagnosis" or lost.known.get("source") in ("rule", "import")
+    return lost.table in ("diagnosis", "audit") or lost.known.get("source") in ("rule", "import")
 
 
 def lost_row(lost: Lost) -> str:

@@ -33,6 +33,7 @@ from arc_tui.features.runs.widgets import (
     stop_dialog,
 )
 from arc_tui.navigation import (
+    OpenAudit,
     OpenCalibration,
     OpenCompare,
     OpenCost,
@@ -102,6 +103,8 @@ class RunsScreen(Watching):
              tooltip="Hold the runs of a change against those before it, task by task"),
         bind("^v", "environments", id="runs.drift", show=False,
              tooltip="Compare the environments of two groups: tools, results, models, versions"),
+        bind("^a", "audit", id="runs.audit", show=False,
+             tooltip="Hold what the agent says and claims against what it does, run by run"),
         bind("^n", "app.golden", id="runs.golden", show=False, label="golden tasks",
              tooltip="Show the golden tasks, and the classes of failures that have none"),
         bind("T", "queue(False)", id="runs.queue",
@@ -466,6 +469,9 @@ class RunsScreen(Watching):
 
     def action_matrix(self) -> None:
         self.post_message(OpenMatrix(self.arrangement.words, bool(self._with_held_out)))
+
+    def action_audit(self) -> None:
+        self.post_message(OpenAudit(self.arrangement.words, bool(self._with_held_out)))
 
     def action_gate(self) -> None:
         self.post_message(OpenGate())

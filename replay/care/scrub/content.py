@@ -207,7 +207,7 @@ def _point(db: sqlite3.Connection, table: str, column: str, of: str) -> None:
     )
 
 
-OF_OURS = frozenset({"batch", "diagnosis", "replay", "setting"})
+OF_OURS = frozenset({"audit", "batch", "diagnosis", "replay", "setting"})
 """Tables whose texts refer by digests and ids of traces (`references`)."""
 
 
