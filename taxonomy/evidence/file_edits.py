@@ -53,13 +53,41 @@ class FileWrite(Struct, frozen=True, eq=False, kw_only=True):
 
 def file_writes(reading: Reading) -> tuple[FileWrite, ...]:
     """Every edit of a run in step order, those of calls that failed left out."""
+    return tuple(each for each in tried_writes(reading) if not each.act.reply.failed)
+
+
+def tried_writes(reading: Reading) -> Iterator[FileWrite]:
+    """Every edit that a run tried, in step order; what a call that failed wrote is not known."""
     programs = (act for act in reading.programs.values() if not reading.turns[act.step].acts)
-    return tuple(
-        FileWrite(act=act, edit=edit)
-        for act in sorted((*reading.acts, *programs), key=lambda act: act.step)
-        if not act.reply.failed
-        for edit in edits_of(act.name, act.span.arguments, act.reply.text)
+    for act in sorted((*reading.acts, *programs), key=lambda act: act.step):
+        for edit in edits_of(act.name, act.span.arguments, act.reply.text):
+            yield FileWrite(act=act, edit=edit)
+
+
+_CREATED = re.compile(r"file created|created successfully|created file|new file", re.I)
+
+
+def is_made_by_run(write: FileWrite, writes: Sequence[FileWrite], acts: Sequence[Act]) -> bool:
+    """Did the run make the file itself? Where nothing says that it was there before, a file that is
+    written whole may be new. `writes` and `acts` are those of the run."""
+    path, step = write.edit.path, write.step
+    if write.edit.restored:
+        return True
+    first = next(
+        (each for each in writes if each.step < step and is_same_file(each.edit.path, path)), write
     )
+    if first.edit.before or first.edit.removed:
+        return False
+    if _CREATED.search(first.act.reply.text[:300]):
+        return True
+    name = file_name(path)
+    shown = any(name in act.reply.text or name in act.key for act in acts if act.step < first.step)
+    return first.edit.whole and not shown
+
+
+def is_restored(path: str, writes: Sequence[FileWrite]) -> bool:
+    """Is a file put back as it was committed by one of some writes?"""
+    return any(each.edit.restored and is_same_file(each.edit.path, path) for each in writes)
 
 
 _TEST_FILE = re.compile(

@@ -10,13 +10,13 @@ if it was not done.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from msgspec import Struct
 
 from replay.effects import takes_program
 from taxonomy.classes import FailureClass
-from taxonomy.evidence.file_edits import FileWrite, is_same_file, is_test_file
+from taxonomy.evidence.file_edits import is_made_by_run, is_restored, is_same_file, is_test_file
 from taxonomy.evidence.instructions import Instruction, instructions
 from taxonomy.evidence.reading import Act, Turn, called
 from taxonomy.evidence.results import cut
@@ -254,7 +254,8 @@ def _first_call(case: RuleContext, told: Prohibition) -> tuple[Act, str] | None:
     writes = [each for each in case.writes if each.step >= told.step]
     for place, each in enumerate(writes):
         path = each.edit.path
-        if _covers(told, path) and not _is_own(case, each) and not _put_back(writes[place:], path):
+        own = is_made_by_run(each, case.writes, case.reading.acts)
+        if _covers(told, path) and not own and not is_restored(path, writes[place:]):
             return each.act, f"{'deleted' if each.edit.removed else 'wrote'} {path}"
     return None
 
@@ -276,37 +277,6 @@ def _is_in(path: str, named: str) -> bool:
     if "*" in named:
         return bool(re.fullmatch(re.escape(named).replace(r"\*", ".*"), path.rpartition("/")[2]))
     return is_same_file(path, named) or f"/{folder}/" in f"/{path.lstrip('./')}/"
-
-
-_CREATED = re.compile(r"file created|created successfully|created file|new file", re.I)
-
-
-def _is_own(case: RuleContext, write: FileWrite) -> bool:
-    """Did the run make the file itself? Where nothing says that it was there before, a file that is
-    written whole may be new."""
-    path, step = write.edit.path, write.step
-    if write.edit.restored:
-        return True
-    earlier = [
-        each for each in case.writes if each.step < step and is_same_file(each.edit.path, path)
-    ]
-    first = earlier[0] if earlier else write
-    if first.edit.before or first.edit.removed:
-        return False
-    if _CREATED.search(first.act.reply.text[:300]):
-        return True
-    name = path.rpartition("/")[2]
-    shown = any(
-        name in act.reply.text or (act.step < first.step and name in act.key)
-        for act in case.reading.acts
-        if act.step < first.step
-    )
-    return first.edit.whole and not shown
-
-
-def _put_back(writes: Sequence[FileWrite], path: str) -> bool:
-    """Is a file restored after it was written?"""
-    return any(each.edit.restored and is_same_file(each.edit.path, path) for each in writes)
 
 
 def _first_program(case: RuleContext, told: Prohibition) -> tuple[Act, str] | None:
