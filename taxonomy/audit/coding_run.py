@@ -120,12 +120,13 @@ class CodingRun:
         later = [each for each in self.writes if each.step > write.step]
         if is_restored(path, later):
             return True
+        before = edit.before or (self.text_before(write) if edit.whole else None)
         for each in later:
             if not is_same_file(each.edit.path, path):
                 continue
             if each.edit.removed and self.is_own(write):
                 return True
-            if edit.before and each.edit.after and squeeze(edit.before) in squeeze(each.edit.after):
+            if before and each.edit.after and squeeze(before) in squeeze(each.edit.after):
                 return True
         return any(act.step > write.step and not act.reply.failed and _RESETS.search(command(act))
                    for act in self.acts)  # fmt: skip
