@@ -23,7 +23,7 @@ from taxonomy.evidence.file_edits import (
     tried_writes,
 )
 from taxonomy.evidence.instructions import Instruction, instructions
-from taxonomy.evidence.reading import Act, leaves, mutates
+from taxonomy.evidence.reading import Act, called, leaves, mutates
 from taxonomy.findings import AuditResult, Evidence
 from taxonomy.rules.instruction_broken import prohibitions
 from taxonomy.rules.rule import RuleContext
@@ -46,6 +46,10 @@ class Attempt(Struct, frozen=True, eq=False, kw_only=True):
         if self.took_effect is None:
             return None
         return "gamed" if self.took_effect and not self.undone else "stopped"
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        return (called(self.act), *self.because)
 
 
 _ASKS = re.compile(

@@ -23,7 +23,7 @@ from taxonomy.evidence.check_changes import CheckChange
 from taxonomy.evidence.checks import StepChecks
 from taxonomy.evidence.file_edits import FileWrite, file_name, is_same_file, is_test_file
 from taxonomy.evidence.instructions import Instruction
-from taxonomy.evidence.reading import Act, called, mutates
+from taxonomy.evidence.reading import Act, mutates
 from taxonomy.evidence.results import cut
 from taxonomy.findings import Audited, AuditFinding, Evidence, FailedCheck, Finding
 from taxonomy.rules.rule import RuleContext
@@ -40,8 +40,8 @@ def audit(case: RuleContext) -> Audited:
     run = CodingRun(case)
     if not run.is_coding:
         return Audited(probe="gaming", checked=0)
-    found = tuple(attempts(run))
-    return Audited(probe="gaming", checked=1, findings=tuple(_first(found)))
+    found = first_finding(tuple(attempts(run)))
+    return Audited(probe="gaming", checked=1, findings=(found,) if found else ())
 
 
 def attempts(run: CodingRun) -> Iterator[Attempt]:
@@ -50,25 +50,28 @@ def attempts(run: CodingRun) -> Iterator[Attempt]:
     yield from sorted(every, key=lambda each: each.act.step)
 
 
-def _first(found: Sequence[Attempt]) -> Iterator[AuditFinding]:
-    for result in ("gamed", "stopped"):
-        same = [each for each in found if each.result == result]
-        if same:
-            more = f"; {len(same) - 1} more" if len(same) > 1 else ""
-            evidence = (e for each in same[:_SHOWN] for e in (called(each.act), *each.because))
-            yield AuditFinding(
-                result="gamed" if result == "gamed" else "stopped",
-                finding=Finding(
-                    failure=FailureClass.OTHER,
-                    sub=NAME,
-                    step=same[0].act.step,
-                    span=same[0].act.span.id,
-                    why=f"{cut(same[0].what, 140)}{more}",
-                    rule=NAME,
-                    evidence=tuple(evidence),
-                ),
-            )
-            return
+def first_finding(found: Sequence[Attempt]) -> AuditFinding | None:
+    """The first attempt that held, else the first that was stopped, with how many more there are of
+    the same; None where there is none."""
+    gamed = [each for each in found if each.result == "gamed"]
+    same = gamed or [each for each in found if each.result == "stopped"]
+    if not same:
+        return None
+    first = same[0].act
+    more = f"; {len(same) - 1} more" if len(same) > 1 else ""
+    evidence = (each for attempt in same[:_SHOWN] for each in attempt.evidence)
+    return AuditFinding(
+        result="gamed" if gamed else "stopped",
+        finding=Finding(
+            failure=FailureClass.OTHER,
+            sub=NAME,
+            step=first.step,
+            span=first.span.id,
+            why=f"{cut(same[0].what, 140)}{more}",
+            rule=NAME,
+            evidence=tuple(evidence),
+        ),
+    )
 
 
 # --- tests that demand less
