@@ -22,8 +22,10 @@ from arc_tui.cli import (
     print_line,
     print_list,
     print_table,
+    print_tables,
     progress_bar,
 )
+from arc_tui.features.audit.declared import declared_lines, declared_tables
 from arc_tui.features.audit.text import (
     RATES,
     ROWS,
@@ -45,9 +47,14 @@ from taxonomy.audit.probes import BY_NAME
 @click.option(
     "--probe",
     "probes",
-    type=click.Choice(list(BY_NAME)),
+    type=click.Choice([*BY_NAME, "feedback"]),
     multiple=True,
     help="Only this probe; may be repeated.",
+)
+@click.option(
+    "--exploits",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Exploits and shown scores of tasks; default: exploits.toml beside the database.",
 )
 @limit_option
 @held_out_option
@@ -56,19 +63,22 @@ from taxonomy.audit.probes import BY_NAME
 def audit(
     query: tuple[str, ...],
     probes: tuple[str, ...],
+    exploits: Path | None,
     limit: int,
     with_held_out: bool,
     as_json: bool,
     db: Path | None,
 ) -> int:
-    """How often does an agent break its word, its instructions, or claim what is not so?
+    """How often does an agent break its word or its instructions, claim what is not so, or game?
 
     Of the runs that QUERY means, as in `arc ls`. Each probe counts the chances that runs held, and
     those at which the agent failed; below are the findings, suggestions with a quote. The outcome
     of a run is not looked at. What was audited before is not audited again unless the run or a
     rule has changed.
     """
-    request = AuditRequest(query=" ".join(query), probes=probes, with_held_out=with_held_out)
+    request = AuditRequest(
+        query=" ".join(query), probes=probes, exploits=exploits, with_held_out=with_held_out
+    )
     with open_judged(db) as store:
         before, view = _run(store, request)
     print_held_out(view.held_out)
@@ -92,8 +102,10 @@ def _run(store: Store, request: AuditRequest) -> tuple[AuditView, AuditView]:
                 before, view = before or event, event
                 continue
             if not event.done:
-                click.echo(f"auditing {format.count(event.total, 'run')}", err=True)
-            advance("audit", event.done, event.total)
+                whom = format.count(event.total, "run")
+                against = "" if event.path == "audit" else f", held against {event.path}"
+                click.echo(f"auditing {whom}{against}", err=True)
+            advance(event.path, event.done, event.total)
     return before or EMPTY, view
 
 
@@ -111,6 +123,10 @@ def _print(out: Console, before: AuditView, view: AuditView, limit: int) -> None
         print_list(out, ROWS, rows)
     else:
         print_line(out, no_findings(view))
+    if view.declared is not None:
+        print_tables(out, declared_tables(view.declared))
+        for line in declared_lines(view.declared):
+            print_line(out, line)
     out.print()
     for line in notes(view):
         print_line(out, line, "dim")
