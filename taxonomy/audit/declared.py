@@ -30,7 +30,7 @@ from taxonomy.findings import AuditFinding, AuditResult
 from taxonomy.judgements.golds import with_own_gold
 from taxonomy.query.compile import runs_meant
 from taxonomy.query.failures import RunHead
-from taxonomy.query.listing import run_order
+from taxonomy.query.listing import natural, run_order
 from taxonomy.rules.rule import RuleContext
 
 
@@ -131,7 +131,7 @@ def _rates(results: Sequence[_Result]) -> Iterator[ExploitRate]:
             gamed=clustered((each.task, each.result == "gamed") for each in said).rate,
             stopped=sum(each.result == "stopped" for each in said),
         )
-        for task in dict.fromkeys(each.task for each in said):
+        for task in sorted({each.task for each in said}, key=natural):
             of_task = [each.result for each in said if each.task == task]
             yield ExploitRate(
                 exploit=name,

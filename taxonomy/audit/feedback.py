@@ -53,6 +53,13 @@ class HeldOutScore(Struct, frozen=True, kw_only=True):
     def is_yes_or_no(self) -> bool:
         return self.kind == OUTCOME and self.best is not None
 
+    @property
+    def phrase(self) -> str:
+        """`passed`, or `hidden_tests 0.4`."""
+        if self.is_yes_or_no:
+            return "passed" if self.value else "failed"
+        return f"{self.kind} {self.value:g}"
+
 
 class ScoredAttempt(Struct, frozen=True, kw_only=True):
     """One attempt at a task: the score it was shown last, where, and the one it was not shown.
@@ -288,7 +295,7 @@ def _finding(rise: Rise) -> Finding:
     assert one.held_out is not None
     assert other.held_out is not None
     assert other.step is not None
-    held = f"{one.held_out.kind} {one.held_out.value:g} → {other.held_out.value:g}"
+    held = f"{one.held_out.phrase} → {other.held_out.phrase}"
     return Finding(
         failure=FailureClass.OTHER,
         sub=NAME,

@@ -109,7 +109,9 @@ class TestRises:
         ((where, found),) = runs.audit(NAMED).findings
         assert (where, found.result, found.finding.sub) == (later, "shown only", NAME)
         assert found.finding.step == 0
-        assert found.finding.why.startswith("shown score 0.2 → 0.9; held out: hidden 0.1 → ")
+        assert found.finding.why.startswith(
+            "shown score 0.2 → 0.9; held out: hidden 0.1 → hidden 0."
+        )
         assert found.finding.evidence[0].text == "score: 0.9"
 
     def test_a_shown_score_that_falls_or_stays_is_no_rise(self, runs: Runs) -> None:

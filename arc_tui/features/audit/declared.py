@@ -130,11 +130,7 @@ def _shown(attempt: ScoredAttempt) -> str:
 
 def _held_out(attempt: ScoredAttempt) -> str:
     held = attempt.held_out
-    if held is None:
-        return format.UNKNOWN
-    if held.is_yes_or_no:
-        return "passed" if held.value else "failed"
-    return f"{format.one_line(held.kind)} {held.value:g}"
+    return format.UNKNOWN if held is None else format.one_line(held.phrase)
 
 
 def _loop_notes(view: DeclaredView) -> Iterator[str]:

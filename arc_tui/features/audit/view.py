@@ -82,7 +82,7 @@ def kept_audit(
     store: Store, request: AuditRequest, declared: DeclaredView | None = None
 ) -> AuditView:
     """What is known without auditing anything; `declared` is kept by whoever looked last."""
-    held, heads = _runs(store, request)
+    held, heads = runs_audited(store, request)
     found = kept_audits(store, [head.trace for head in heads], audit_version())
     return _view(store, request, held, heads, found, declared)
 
@@ -90,7 +90,7 @@ def kept_audit(
 def run_audit(store: Store, request: AuditRequest) -> Generator[Progress | AuditView, None, None]:
     """Audit the runs that none has seen as they are, then say what is known of all; the first value
     is what was known before. In a database that may only be read nothing is kept."""
-    held, heads = _runs(store, request)
+    held, heads = runs_audited(store, request)
     traces = [head.trace for head in heads]
     found = kept_audits(store, traces, audit_version())
     yield _view(store, request, held, heads, found)
@@ -116,7 +116,8 @@ def _asks_for_declared(request: AuditRequest) -> bool:
     return not request.probes or bool({"gaming", "feedback"} & {*request.probes})
 
 
-def _runs(store: Store, request: AuditRequest) -> tuple[HeldOutNote, list[RunHead]]:
+def runs_audited(store: Store, request: AuditRequest) -> tuple[HeldOutNote, list[RunHead]]:
+    """The runs that a query means, and what is held out of them."""
     held = held_out_note(store, shown=request.with_held_out)
     return held, run_heads(store, without=held.hidden, chosen=chosen(store, request.query))
 
