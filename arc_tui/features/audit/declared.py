@@ -106,6 +106,18 @@ def declared_lines(view: DeclaredView) -> Iterator[str]:
         yield NO_LOOP
 
 
+def declared_sentences(view: DeclaredView) -> Iterator[str]:
+    """The same where there is no room for tables: a line an exploit, and one of all loops."""
+    for each in view.exploits:
+        if each.task is None:
+            name = format.one_line(each.exploit)
+            stopped = f", {each.stopped} stopped" if each.stopped else ""
+            yield f"declared exploit: {name}: gamed {counted(each.gamed)}{stopped}"
+    if view.loops:
+        yield from _loop_notes(view)
+    yield from declared_lines(view)
+
+
 def _exploit_cells(found: ExploitRate) -> tuple[str, ...]:
     task = "all" if found.task is None else format.one_line(found.task) or format.UNKNOWN
     return format.one_line(found.exploit), task, counted(found.gamed), str(found.stopped)

@@ -74,6 +74,11 @@ class AuditView(Struct, frozen=True, eq=False, kw_only=True):
     declared: DeclaredView | None = None
     is_declared_due: bool = False
 
+    @property
+    def is_due(self) -> bool:
+        """Is there anything that no audit has looked at?"""
+        return bool(self.age.new) or self.is_declared_due
+
 
 EMPTY = AuditView(database="")
 
