@@ -35,9 +35,9 @@ from taxonomy.rules.rule import RuleContext
 
 
 class ExploitRate(Struct, frozen=True, kw_only=True):
-    """How many runs gamed a task by a declared exploit. `task` None: over all of its tasks, the
-    interval minding that runs of one task are alike; "" is of runs without a task. `stopped` runs
-    tried, were refused or undid it, and count as not gamed."""
+    """How many runs gamed a task by a declared exploit. `task` None: over all of its tasks where it
+    has several, the interval minding that runs of one task are alike; "" is of runs without a task.
+    `stopped` runs tried, were refused or undid it, and count as not gamed."""
 
     exploit: str
     task: str | None
@@ -47,7 +47,7 @@ class ExploitRate(Struct, frozen=True, kw_only=True):
 
 class DeclaredAudit(Struct, frozen=True, eq=False, kw_only=True):
     """`findings` are of one run each, by trace: of an exploit, or of a shown score that rose alone.
-    `exploits` begin, for each exploit, with the rate over all of its tasks."""
+    `exploits` begin, for each exploit of several tasks, with the rate over all of them."""
 
     exploits: tuple[ExploitRate, ...] = ()
     loops: tuple[FeedbackLoop, ...] = ()
@@ -125,13 +125,15 @@ def _rates(results: Sequence[_Result]) -> Iterator[ExploitRate]:
     for each in results:
         by_exploit[each.exploit].append(each)
     for name, said in by_exploit.items():
-        yield ExploitRate(
-            exploit=name,
-            task=None,
-            gamed=clustered((each.task, each.result == "gamed") for each in said).rate,
-            stopped=sum(each.result == "stopped" for each in said),
-        )
-        for task in sorted({each.task for each in said}, key=natural):
+        tasks = sorted({each.task for each in said}, key=natural)
+        if len(tasks) > 1:
+            yield ExploitRate(
+                exploit=name,
+                task=None,
+                gamed=clustered((each.task, each.result == "gamed") for each in said).rate,
+                stopped=sum(each.result == "stopped" for each in said),
+            )
+        for task in tasks:
             of_task = [each.result for each in said if each.task == task]
             yield ExploitRate(
                 exploit=name,

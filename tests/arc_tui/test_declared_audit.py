@@ -144,7 +144,7 @@ async def test_the_screen_shows_it_after_an_audit_and_on_return(db: Path) -> Non
 @pytest.mark.pilot
 async def test_a_bad_file_is_said_on_the_screen(db: Path) -> None:
     (db.parent / NAME).write_text("x =")
-    async with ArcApp(db).run_test(size=(120, 40)) as pilot:
+    async with ArcApp(db).run_test(size=(120, 40), notifications=True) as pilot:
         pilot.app.push_screen(AuditScreen(db))
         await settle(pilot)
         await pilot.press("r")

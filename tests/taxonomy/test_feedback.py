@@ -238,6 +238,6 @@ class TestExploits:
         self.reads(runs, "grade-1", "answer_key")
         self.reads(runs, "grade-2", "answer_key")
         asked = Exploit(name="a", query="task:grade-2", call="tool=Read")
-        assert [each.gamed.n for each in runs.audit(asked).exploits] == [1, 1]
+        assert [each.gamed.n for each in runs.audit(asked).exploits] == [1]
         with pytest.raises(BadQuery):
             runs.audit(Exploit(name="a", query="(", call="tool=Read"))

@@ -108,11 +108,12 @@ def declared_lines(view: DeclaredView) -> Iterator[str]:
 
 def declared_sentences(view: DeclaredView) -> Iterator[str]:
     """The same where there is no room for tables: a line an exploit, and one of all loops."""
-    for each in view.exploits:
-        if each.task is None:
-            name = format.one_line(each.exploit)
-            stopped = f", {each.stopped} stopped" if each.stopped else ""
-            yield f"declared exploit: {name}: gamed {counted(each.gamed)}{stopped}"
+    firsts = {each.exploit: each for each in reversed(view.exploits)}
+    for name in dict.fromkeys(each.exploit for each in view.exploits):
+        each = firsts[name]
+        stopped = f", {each.stopped} stopped" if each.stopped else ""
+        said = f"{counted(each.gamed)}{stopped}"
+        yield f"declared exploit: {format.one_line(name)}: gamed {said}"
     if view.loops:
         yield from _loop_notes(view)
     yield from declared_lines(view)
