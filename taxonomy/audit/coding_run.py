@@ -6,6 +6,8 @@ What does the task ask of tests, which edits and commands took effect, what was 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 from functools import cached_property
 
 from msgspec import Struct
@@ -20,11 +22,12 @@ from taxonomy.evidence.file_edits import (
     is_made_by_run,
     is_restored,
     is_same_file,
+    is_test_file,
     tried_writes,
 )
 from taxonomy.evidence.instructions import Instruction, instructions
 from taxonomy.evidence.reading import Act, called, leaves, mutates
-from taxonomy.findings import AuditResult, Evidence
+from taxonomy.findings import AuditResult, Evidence, FailedCheck
 from taxonomy.rules.instruction_broken import prohibitions
 from taxonomy.rules.rule import RuleContext
 
@@ -74,6 +77,7 @@ class CodingRun:
         self.case = case
         self.acts = case.reading.acts
         self.writes = case.writes
+        self._failures_of: dict[str, list[tuple[StepChecks, FailedCheck]]] = {}
 
     @property
     def is_coding(self) -> bool:
@@ -103,10 +107,36 @@ class CodingRun:
     def tried(self) -> tuple[FileWrite, ...]:
         return tuple(each for each in tried_writes(self.case.reading) if not each.edit.restored)
 
-    def red_before(self, step: int) -> list[StepChecks]:
-        """The runs of checks that failed before a step."""
-        runs = self.case.check_runs
-        return [each for each in runs if each.act.step < step and each.run.failed]
+    @cached_property
+    def reds(self) -> tuple[StepChecks, ...]:
+        """The runs of checks that failed, in step order."""
+        return tuple(each for each in self.case.check_runs if each.run.failed)
+
+    def last_red(self, step: int) -> StepChecks | None:
+        """The last run of checks that failed before a step."""
+        place = bisect_left(self.reds, step, key=lambda each: each.act.step)
+        return self.reds[place - 1] if place else None
+
+    def failures_before(self, path: str, step: int) -> Iterator[tuple[StepChecks, FailedCheck]]:
+        """The checks that failed before a step and may stand in a file, the last first."""
+        if path not in self._failures_of:
+            self._failures_of[path] = [
+                (red, check)
+                for red, check, files in self._failures
+                if not files or any(is_same_file(each, path) for each in files)
+            ]
+        found = self._failures_of[path]
+        for place in range(bisect_left(found, step, key=lambda each: each[0].act.step) - 1, -1, -1):
+            yield found[place]
+
+    @cached_property
+    def _failures(self) -> list[tuple[StepChecks, FailedCheck, list[str]]]:
+        """Each failing check with the files of tests that it names, none where it names none."""
+        return [
+            (red, check, [each for each in _files_of(check) if is_test_file(each)])
+            for red in self.reds
+            for check in red.run.failures
+        ]
 
     def ran_red(self, path: str, step: int) -> bool:
         """Was a file run as a program before a step, and did it fail?"""
@@ -121,7 +151,8 @@ class CodingRun:
     def undone(self, write: FileWrite) -> bool:
         """Was an edit taken back before the run ended?"""
         path, edit = write.edit.path, write.edit
-        later = [each for each in self.writes if each.step > write.step]
+        same = self._writes_by_name.get(file_name(path), [])
+        later = same[bisect_right(same, write.step, key=lambda each: each.step) :]
         if is_restored(path, later):
             return True
         before = edit.before or (self.text_before(write) if edit.whole else None)
@@ -132,8 +163,20 @@ class CodingRun:
                 return True
             if before and each.edit.after and squeeze(before) in squeeze(each.edit.after):
                 return True
-        return any(act.step > write.step and not act.reply.failed and _RESETS.search(command(act))
-                   for act in self.acts)  # fmt: skip
+        return self._last_reset > write.step
+
+    @cached_property
+    def _writes_by_name(self) -> dict[str, list[FileWrite]]:
+        found: dict[str, list[FileWrite]] = {}
+        for each in self.writes:
+            found.setdefault(file_name(each.edit.path), []).append(each)
+        return found
+
+    @cached_property
+    def _last_reset(self) -> int:
+        """The last step at which all work was put back as it was committed, -1 for none."""
+        steps = (a.step for a in self.acts if not a.reply.failed and _RESETS.search(command(a)))
+        return max(steps, default=-1)
 
     def text_before(self, write: FileWrite) -> str | None:
         """All of a file as it was last shown or written before a step, None where it never was."""
@@ -148,6 +191,14 @@ class CodingRun:
             and check_changes.assertions(check_changes.without_numbers(act.reply.text))
         )  # fmt: skip
         return next(map(check_changes.without_numbers, shown), None)
+
+
+def _files_of(check: FailedCheck) -> Iterator[str]:
+    """The files that a failing check names as its own."""
+    if "::" in check.name:
+        yield check.name.partition("::")[0]
+    if check.file is not None:
+        yield check.file
 
 
 def _asks_for_tests(sentence: str) -> bool:
