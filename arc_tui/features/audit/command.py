@@ -113,7 +113,8 @@ def audit(
     )
     with open_judged(db) as store:
         if by_judge:
-            return _judge(store, request, options, only=only_estimate, as_json=as_json)
+            options |= {"only": only_estimate, "as_json": as_json, "limit": limit}
+            return _judge(store, request, options)
         before, view = _run(store, request)
     print_held_out(view.held_out)
     for error in view.failed:
@@ -146,9 +147,8 @@ def _run(store: Store, request: AuditRequest) -> tuple[AuditView, AuditView]:
 # --- by a judge
 
 
-def _judge(
-    store: Store, request: AuditRequest, options: dict[str, Any], *, only: bool, as_json: bool
-) -> int:
+def _judge(store: Store, request: AuditRequest, options: dict[str, Any]) -> int:
+    only, as_json, limit = options["only"], options["as_json"], options["limit"]
     held, heads = runs_audited(store, request)
     print_held_out(held)
     asked = JudgedRequest(
@@ -163,8 +163,8 @@ def _judge(
     estimated = partial(estimate_judged, store, asked)
     if show_estimate(estimated, estimate_line, only=only, live=asked.live, as_json=as_json):
         return 0
-    view = _last(with_bar(views_of(run_judged, store, asked), _progress(asked), console(err=True)),
-                 as_json=as_json)  # fmt: skip
+    views = with_bar(views_of(run_judged, store, asked), _progress(asked), console(err=True))
+    view = _last(views, partial(_print_judged, limit=limit), as_json=as_json)
     missing = view.count("missing")
     if missing and not asked.live:
         click.echo(estimate_line(estimated()), err=True)
@@ -179,7 +179,9 @@ def _progress(asked: JudgedRequest) -> Callable[[JudgedView], str]:
     )
 
 
-def _last(views: Iterator[JudgedView], *, as_json: bool) -> JudgedView:
+def _last(
+    views: Iterator[JudgedView], print_text: Callable[[Console, JudgedView], None], *, as_json: bool
+) -> JudgedView:
     """The last of the views, printed also where it ends early: what was answered is stored."""
     last: list[JudgedView] = []
     try:
@@ -187,11 +189,11 @@ def _last(views: Iterator[JudgedView], *, as_json: bool) -> JudgedView:
             last = [view]
     finally:
         for view in last:
-            print_view(view, as_json, _print_judged)
+            print_view(view, as_json, print_text)
     return last[0]
 
 
-def _print_judged(out: Console, view: JudgedView) -> None:
+def _print_judged(out: Console, view: JudgedView, limit: int) -> None:
     """The findings of a judge, and how far it may be relied on."""
     print_line(out, judged.sentence(view), "bold")
     if view.notice:
@@ -201,7 +203,7 @@ def _print_judged(out: Console, view: JudgedView) -> None:
     out.print()
     rows: list[list[Text | str]] = [list(cells) for cells in judged.row_cells(view)]
     if rows:
-        print_list(out, judged.ROWS, rows)
+        print_list(out, judged.ROWS, limited(rows, limit))
         out.print()
     print_line(out, judged.facts(view), "dim")
     print_line(out, judged.SUGGESTED, "dim")
