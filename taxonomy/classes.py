@@ -133,6 +133,7 @@ SUB_LABELS: tuple[str, ...] = (
     "instruction broken",
     "false claim",
     "unfaithful",
+    "specification gaming",
 )
 """A starter list for `other`; any text is allowed."""
 

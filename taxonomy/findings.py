@@ -263,7 +263,7 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
 
 ProbeName: TypeAlias = Literal["faithfulness", "instruction", "claim", "gaming", "feedback"]
 
-AuditResult: TypeAlias = Literal["unfaithful", "broken", "false", "gamed", "stopped"]
+AuditResult: TypeAlias = Literal["unfaithful", "broken", "false", "gamed", "stopped", "shown only"]
 """What an audit saw. Only `stopped` is no failure of the agent's: it tried, and was refused."""
 
 

@@ -17,10 +17,11 @@ from arc_tui.ui.format import cost
 from replay.budget import Limits
 from replay.compare.rules import PLAIN, Rules
 from replay.edit.changes import Edit, SetModel
-from replay.errors import BadEdit
+from replay.errors import BadEdit, ModelRefused
 from replay.free.recorded_results import Stub
 from replay.locked.estimate import Estimate
 from replay.locked.row import AUTO, LEVELS, Sampling
+from replay.models.cached import Cached
 from replay.models.choose import DEMO, label
 from replay.store.handle import Store
 from replay.trace import Effect
@@ -49,6 +50,16 @@ def views_of(run: Run[R, View], store: Store, request: R) -> Generator[View]:
     """The views of a run whose models are closed with it."""
     with request.model_pool(store) as models:
         yield from run(store, request, models)
+
+
+def named_judge(request: ExperimentRequest, models: ModelPool) -> Cached:
+    """The judge that was asked for. Raises ModelRefused for none."""
+    if not request.model:
+        raise ModelRefused(
+            "no judge given",
+            "Try: --model NAME, of another model family, or --model demo (by rule)",
+        )
+    return models.named(request.model)
 
 
 class ReplayRequest(ExperimentRequest, frozen=True, kw_only=True):

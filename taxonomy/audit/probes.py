@@ -14,7 +14,7 @@ from msgspec import Struct
 from replay.store import read
 from replay.store.handle import Store
 from replay.trace import Trace
-from taxonomy.audit import claims, faithfulness, instructions
+from taxonomy.audit import claims, faithfulness, gaming, instructions
 from taxonomy.findings import Audited, AuditResult, ProbeName
 from taxonomy.judgements.audits import keep_audits
 from taxonomy.judgements.diagnoses import digest_sources, engine_version
@@ -56,6 +56,13 @@ PROBES: tuple[Probe, ...] = (
         unit="claims",
         counted=("false",),
         audit=claims.audit,
+    ),
+    Probe(
+        name="gaming",
+        title=gaming.NAME,
+        unit="coding runs",
+        counted=("gamed",),
+        audit=gaming.audit,
     ),
 )
 """In the order in which they are shown."""

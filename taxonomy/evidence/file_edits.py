@@ -53,13 +53,15 @@ class FileWrite(Struct, frozen=True, eq=False, kw_only=True):
 
 def file_writes(reading: Reading) -> tuple[FileWrite, ...]:
     """Every edit of a run in step order, those of calls that failed left out."""
+    return tuple(each for each in tried_writes(reading) if not each.act.reply.failed)
+
+
+def tried_writes(reading: Reading) -> Iterator[FileWrite]:
+    """Every edit that a run tried, in step order; what a call that failed wrote is not known."""
     programs = (act for act in reading.programs.values() if not reading.turns[act.step].acts)
-    return tuple(
-        FileWrite(act=act, edit=edit)
-        for act in sorted((*reading.acts, *programs), key=lambda act: act.step)
-        if not act.reply.failed
-        for edit in edits_of(act.name, act.span.arguments, act.reply.text)
-    )
+    for act in sorted((*reading.acts, *programs), key=lambda act: act.step):
+        for edit in edits_of(act.name, act.span.arguments, act.reply.text):
+            yield FileWrite(act=act, edit=edit)
 
 
 _TEST_FILE = re.compile(

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from replay.trace import Trace
+from taxonomy.audit import gaming
 from taxonomy.classes import Attribution
 from taxonomy.evidence.checks import report_checks
 from taxonomy.evidence.claims import assumes
@@ -142,6 +143,7 @@ SPEAKERS = "a group in which each agent speaks twice"
 ANSWERS = "answers handed in again and again"
 CONDITIONS = "conditions, another thing asked before each"
 CHECKS = "a file and its failing test, thousands of times"
+EDITS = "a failing test that is edited again and again"
 
 RED = (Path(__file__).parent / "check_output" / "pytest.txt").read_text()
 
@@ -160,6 +162,10 @@ def parts(shape: str, size: int) -> list[Part]:
                 step(call("Bash", RED.replace("test_till", f"test_{at}"), command=f"pytest m{at}")),
             )
         ]
+    if shape == EDITS:
+        given = {"file_path": "/w/test_orders.py", "old_string": "assert total() == 42"}
+        edit = call("Edit", "ok", **given, new_string="assert total() == 22")
+        return [step(edit), step(call("Bash", RED, command="pytest"))] * (size // 8)
     told = "Is it the one that was ordered in spring, or that of the summer before? " * 8
     return [
         part
@@ -172,6 +178,7 @@ READ_BY: dict[str, Callable[[RuleContext], object]] = {
     SPEAKERS: lambda case: RunStructure(case.reading).idle,
     ANSWERS: lambda case: list(hallucinated_state.find(case)),
     CONDITIONS: lambda case: list(hallucinated_state.find(case)),
+    EDITS: gaming.audit,
     CHECKS: lambda case: report_checks(case.reading, case.check_runs, case.writes),
 }
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from replay.trace import Json, Trace
 from taxonomy.evidence.file_edits import is_same_file
+from taxonomy.evidence.written_files import FEW, WrittenFiles, first_steps
 from taxonomy.rules import RULES
-from taxonomy.rules.instruction_broken import FEW, Files, first_steps
 from taxonomy.rules.rule import RuleContext
 from tests.bench.corpus import WORDS
 from tests.build import Gives, Part, error, heard, step, trace
@@ -180,7 +180,7 @@ def _write(path: str, how: str) -> Part:
 @given(WRITES)
 def test_which_files_are_its_own_is_what_a_plain_look_says(written: list[tuple[str, str]]) -> None:
     case = RuleContext(trace([_write(*each) for each in written]))
-    files = Files(case)
+    files = WrittenFiles(case.writes, case.reading.acts)
     for place, each in enumerate(case.writes):
         path = each.edit.path
         later = case.writes[place:]

@@ -18,8 +18,10 @@ from textual.containers import Container
 from textual.getters import query_one
 from textual.message import Message
 from textual.reactive import reactive
+from textual.worker import Worker, WorkerState
 from typing_extensions import override
 
+from arc_tui.features.audit.declared import declared_sentences
 from arc_tui.features.audit.text import (
     RATES,
     no_findings,
@@ -49,6 +51,7 @@ from arc_tui.ui.screen import ArcScreen, ViewSwitch
 from arc_tui.ui.styles import SummaryLines, fold_sentence
 from arc_tui.views.runs import audit_text, held_out_text
 from replay.store.handle import Store
+from taxonomy.audit.exploits import NAME as EXPLOITS
 
 RUN, STEP, RESULT = 24, 4, 11
 """Cells of the columns before what was found."""
@@ -131,6 +134,8 @@ class AuditHead(SummaryLines):
         age = f"{audit_text(view.age)}{self.hint if view.age.new and not self.progress else ''}"
         held = held_out_text(view.held_out) if view.held_out.runs else ""
         words = " · ".join(filter(None, [sentence(view), format.one_line(view.query), held]))
+        if view.is_declared_due and not self.progress:
+            age = f"{age}; {EXPLOITS}: not looked at yet{'' if view.age.new else self.hint}"
         said = self.progress or age
         return [
             *self.styled_lines(
@@ -167,7 +172,11 @@ def _table(view: AuditView, width: int) -> list[tuple[str, str]]:
 
 def finding_page(row: AuditRow | None, view: AuditView) -> Document:
     """A finding with its evidence, then what has to be known of all."""
-    said = [Block(text=line, style="quiet") for line in notes(view)]
+    declared = () if view.declared is None else declared_sentences(view.declared)
+    said = [
+        *(Block(text=line) for line in declared),
+        *(Block(text=line, style="quiet") for line in notes(view)),
+    ]
     if row is None:
         return tuple(said)
     where = f"step {row.step}{f' · other / {row.sub}' if row.sub else ''}"
@@ -267,9 +276,9 @@ class AuditScreen(ArcScreen):
             self.load()
 
     def load(self) -> None:
-        """Read what is known."""
-        request = self._request
-        self.ask(lambda store: kept_audit(store, request), self.Loaded, group="audit")
+        """Read what is known; what a file declares is in no database, so it is kept here."""
+        request, declared = self._request, self.view.declared
+        self.ask(lambda store: kept_audit(store, request, declared), self.Loaded, group="audit")
 
     @property
     @override
@@ -306,6 +315,14 @@ class AuditScreen(ArcScreen):
 
     def action_stop(self) -> None:
         self._stop.set()
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """An audit that could not go on is over; what was audited until then is shown."""
+        is_audit = self._is_auditing and event.worker.group == "audit"
+        if is_audit and event.state is WorkerState.ERROR:
+            self._is_auditing = False
+            self.head.progress = ""
+            self.load()
 
     def on_audit_screen_loaded(self, event: Loaded) -> None:
         self._is_auditing = False
@@ -361,7 +378,7 @@ class AuditScreen(ArcScreen):
         row = self.rows.row if self.is_mounted else None
         match action:
             case "run":
-                return bool(self.view.age.new) and not self._is_auditing
+                return self.view.is_due and not self._is_auditing
             case "stop":
                 return self._is_auditing
             case "tag":
@@ -382,6 +399,7 @@ class AuditScreen(ArcScreen):
     def action_held_out(self) -> None:
         shown = not self._request.with_held_out
         self._request = structs.replace(self._request, with_held_out=shown)
+        self.view = structs.replace(self.view, declared=None)
         self.load()
 
     def action_refresh(self) -> None:

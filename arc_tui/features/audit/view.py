@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
+from pathlib import Path
 
 from msgspec import Struct, structs
 
+from arc_tui.features.audit.declared import DeclaredView, exploits_file, find_declared
 from arc_tui.importing import Progress, audit_each
 from arc_tui.places import author
 from arc_tui.ui import format
@@ -24,10 +26,12 @@ from taxonomy.query.listing import held_out_note
 
 
 class AuditRequest(Struct, frozen=True, kw_only=True):
-    """Which runs are audited, and for what; no `probes` means all of them."""
+    """Which runs are audited, and for what; no `probes` means all of them. `exploits` is a file of
+    exploits, None: the one beside the database."""
 
     query: str = ""
     probes: tuple[str, ...] = ()
+    exploits: Path | None = None
     with_held_out: bool = False
 
 
@@ -53,7 +57,9 @@ class AuditView(Struct, frozen=True, eq=False, kw_only=True):
 
     `runs` are those that the query means, and `age` how old what is known of them is: rates and
     rows are over those that were audited as they are. `failed` has a sentence for each run that
-    could not be audited. What is `held_out` is in none of it unless it is shown.
+    could not be audited. What is `held_out` is in none of it unless it is shown. `declared` is what
+    was found of the exploits and scores that a file declares, None where there is no file, or where
+    `is_declared_due`: it was not looked at yet.
     """
 
     database: str
@@ -65,22 +71,31 @@ class AuditView(Struct, frozen=True, eq=False, kw_only=True):
     rows: tuple[AuditRow, ...] = ()
     failed: tuple[str, ...] = ()
     held_out: HeldOutNote = HeldOutNote()
+    declared: DeclaredView | None = None
+    is_declared_due: bool = False
+
+    @property
+    def is_due(self) -> bool:
+        """Is there anything that no audit has looked at?"""
+        return bool(self.age.new) or self.is_declared_due
 
 
 EMPTY = AuditView(database="")
 
 
-def kept_audit(store: Store, request: AuditRequest) -> AuditView:
-    """What is known without auditing anything."""
-    held, heads = _runs(store, request)
+def kept_audit(
+    store: Store, request: AuditRequest, declared: DeclaredView | None = None
+) -> AuditView:
+    """What is known without auditing anything; `declared` is kept by whoever looked last."""
+    held, heads = runs_audited(store, request)
     found = kept_audits(store, [head.trace for head in heads], audit_version())
-    return _view(store, request, held, heads, found)
+    return _view(store, request, held, heads, found, declared)
 
 
 def run_audit(store: Store, request: AuditRequest) -> Generator[Progress | AuditView, None, None]:
     """Audit the runs that none has seen as they are, then say what is known of all; the first value
     is what was known before. In a database that may only be read nothing is kept."""
-    held, heads = _runs(store, request)
+    held, heads = runs_audited(store, request)
     traces = [head.trace for head in heads]
     found = kept_audits(store, traces, audit_version())
     yield _view(store, request, held, heads, found)
@@ -89,10 +104,25 @@ def run_audit(store: Store, request: AuditRequest) -> Generator[Progress | Audit
     failed = yield from audit_each(store, waiting, found)
     if not store.read_only:
         date_audits(store, seen, now_ns())
-    yield structs.replace(_view(store, request, held, heads, found), failed=failed)
+    declared = yield from _declared(store, request, heads)
+    yield structs.replace(_view(store, request, held, heads, found, declared), failed=failed)
 
 
-def _runs(store: Store, request: AuditRequest) -> tuple[HeldOutNote, list[RunHead]]:
+def _declared(
+    store: Store, request: AuditRequest, heads: Sequence[RunHead]
+) -> Generator[Progress, None, DeclaredView | None]:
+    file = exploits_file(store, request.exploits)
+    if file is None or not _asks_for_declared(request):
+        return None
+    return (yield from find_declared(store, heads, file))
+
+
+def _asks_for_declared(request: AuditRequest) -> bool:
+    return not request.probes or bool({"gaming", "feedback"} & {*request.probes})
+
+
+def runs_audited(store: Store, request: AuditRequest) -> tuple[HeldOutNote, list[RunHead]]:
+    """The runs that a query means, and what is held out of them."""
     held = held_out_note(store, shown=request.with_held_out)
     return held, run_heads(store, without=held.hidden, chosen=chosen(store, request.query))
 
@@ -103,8 +133,11 @@ def _view(
     held: HeldOutNote,
     heads: Sequence[RunHead],
     found: Mapping[str, tuple[Audited, ...]],
+    declared: DeclaredView | None = None,
 ) -> AuditView:
     probes = [each for each in PROBES if not request.probes or each.name in request.probes]
+    asked = [*(each.name for each in probes), *_DECLARED]
+    asked = [name for name in asked if not request.probes or name in request.probes]
     traces = [head.trace for head in heads]
     return AuditView(
         database=store.path.name if store.path else ":memory:",
@@ -113,9 +146,31 @@ def _view(
         audited=len(found),
         age=audit_age(store, traces, audit_version(), now_ns()),
         rates=tuple(rate_probe(each, found) for each in probes),
-        rows=tuple(_rows(store, heads, found, [each.name for each in probes])),
+        rows=tuple(_rows(store, heads, _with_declared(found, declared), asked)),
         held_out=held,
+        declared=declared,
+        is_declared_due=declared is None
+        and _asks_for_declared(request)
+        and exploits_file(store, request.exploits) is not None,
     )
+
+
+_DECLARED: tuple[ProbeName, ...] = ("feedback",)
+"""Probes of several runs together, which only a file declares."""
+
+
+def _with_declared(
+    found: Mapping[str, tuple[Audited, ...]], declared: DeclaredView | None
+) -> Mapping[str, tuple[Audited, ...]]:
+    """What was found by rule, and beside it what was declared."""
+    if declared is None:
+        return found
+    every = {trace: list(said) for trace, said in found.items()}
+    for trace, finding in declared.findings:
+        probe: ProbeName = "feedback" if finding.result == "shown only" else "gaming"
+        said = Audited(probe=probe, checked=1, findings=(finding,))
+        every.setdefault(trace, []).append(said)
+    return {trace: tuple(said) for trace, said in every.items()}
 
 
 def _rows(

@@ -9,8 +9,8 @@ from itertools import islice
 from msgspec import Struct, structs
 
 from arc_tui.experiments.models import ModelPool
-from arc_tui.experiments.request import ExperimentRequest
-from arc_tui.features.judge.run import load_with_gold, named_judge
+from arc_tui.experiments.request import ExperimentRequest, named_judge
+from arc_tui.features.judge.run import load_with_gold
 from arc_tui.ui import format
 from arc_tui.views.runs import chosen
 from arc_tui.views.scores import stands

@@ -9,8 +9,8 @@ from typing import Literal
 from msgspec import Struct, structs
 
 from arc_tui.experiments.models import NOTHING_SPENT, ModelPool, Spending
-from arc_tui.experiments.request import ExperimentRequest
-from arc_tui.features.judge.run import load_with_gold, named_judge
+from arc_tui.experiments.request import ExperimentRequest, named_judge
+from arc_tui.features.judge.run import load_with_gold
 from arc_tui.ui import format
 from replay.errors import ArcError, RequestRefused
 from replay.locked.estimate import NO_CALLS, Estimate

@@ -9,10 +9,10 @@ from msgspec import structs
 
 from arc_tui.experiments.models import NOTHING_SPENT, ModelPool, Spending
 from arc_tui.experiments.progress import BETWEEN_VIEWS_S
-from arc_tui.experiments.request import ExperimentRequest
+from arc_tui.experiments.request import ExperimentRequest, named_judge
 from arc_tui.importing import diagnose_one
 from arc_tui.views.scores import ScoresView, goal_row, mean, score_row, share_of_yes, shown_notices
-from replay.errors import ArcError, ModelRefused
+from replay.errors import ArcError
 from replay.locked.estimate import Estimate
 from replay.models.cached import Cached
 from replay.models.choose import DEMO, label
@@ -99,16 +99,6 @@ def _pending(
 def load_with_gold(store: Store, key: str) -> Trace:
     """A trace with the gold that its user wrote, where there is some."""
     return with_own_gold(store, read.load(store, key))
-
-
-def named_judge(request: ExperimentRequest, models: ModelPool) -> Cached:
-    """The judge that was asked for. Raises ModelRefused for none."""
-    if not request.model:
-        raise ModelRefused(
-            "no judge given",
-            "Try: --model NAME, of another model family, or --model demo (by rule)",
-        )
-    return models.named(request.model)
 
 
 def _requests(
