@@ -23,7 +23,7 @@ from taxonomy.stats.matrix import matrix
 from tests.bench.app import EMPTY_APP
 from tests.bench.corpus import trace
 from tests.bench.many import fill, fill_many
-from tests.bench.measure import Row, best, compare, ms, process, python
+from tests.bench.measure import Row, best, compare, ms, process, python, spent
 
 TRACES, FULL_TRACES = 30_000, 300_000
 NO_GOAL = "several questions, or every row made: no goal"
@@ -83,9 +83,9 @@ def full_rows(folder: Path) -> Iterator[Row]:
 def _answered(store: Store, runs: int, spans: int, goal: str) -> Iterator[Row]:
     what = f"{runs // 1000}k runs, {spans / 1e6:.1f}M spans, copied: "
     for name, work in questions(store).items():
-        yield Row(what + name, ms(best(work, 3)), goal)
+        yield Row(what + name, spent(work, 3), goal)
     for name, work in whole_screens(store).items():
-        yield Row(what + name, ms(best(work, 2)), NO_GOAL)
+        yield Row(what + name, spent(work, 2), NO_GOAL)
 
 
 def whole_screens(store: Store) -> dict[str, Callable[[], object]]:

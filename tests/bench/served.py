@@ -107,4 +107,6 @@ def _share(found: Counter[tuple[str, str]], at: str, asked: int) -> str:
     """`61 % (exact 40 %, guessed 21 %)`."""
     answered = {rank: found[at, rank] for rank in ANSWERED if found[at, rank]}
     parts = ", ".join(f"{rank} {100 * n / asked:.0f} %" for rank, n in answered.items())
+    if not asked:
+        return "no real runs beside the checkout"
     return f"{100 * sum(answered.values()) / asked:.0f} % ({parts})"

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from arc_tui.features.runs.command import every_run, newest_runs
 from replay.store.handle import Store
 from replay.store.search import traces_saying
 from taxonomy.failures import BYS
+from taxonomy.held_out import hold
 from taxonomy.judgements.schema import migrations, open_ledger
 from taxonomy.query import compile as compiled
 from taxonomy.query.compile import saying
@@ -89,3 +91,23 @@ def test_the_shared_runs(real: Imported, others: Imported) -> None:
         with open_ledger(each.path) as store:
             same_runs(store, WORDS)
             same_counts(store)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", ["", "outcome:failed", "refund", '"refund"', "nowhere"])
+@pytest.mark.parametrize("shown", [False, True])
+def test_the_newest_runs_are_the_first_of_all(
+    words: str, shown: bool, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.mktemp("newest") / "arc.db"
+    put_bundled(path)
+    with open_ledger(path) as store:
+        hold(store, run_rows(store))
+        every = every_run(store, words, every=False, with_held_out=shown)
+        for limit in (0, 1, 3, 1000):
+            newest = newest_runs(store, words, limit, with_held_out=shown)
+            assert [*newest.rows] == [*every.rows][: limit or None]
+            assert newest.held == every.held
+            assert newest.totals[:2] == every.totals[:2]
+            assert newest.totals.cost_usd == pytest.approx(every.totals.cost_usd)
+            assert newest.totals.complete == every.totals.complete

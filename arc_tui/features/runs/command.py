@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 from msgspec import Struct, structs
@@ -61,8 +61,8 @@ from replay.errors import NotFound
 from replay.store.handle import Store
 from replay.store.search import runs_saying
 from taxonomy.held_out import HeldOutNote, hidden, parted
-from taxonomy.query.filter import ALL
-from taxonomy.query.listing import RunRow, run_order, runs_at
+from taxonomy.query.filter import ALL, without_tasks
+from taxonomy.query.listing import RunRow, run_order, run_totals, runs_at
 from taxonomy.stats.matrix import ORDERS, Matrix, Order, sort_rows
 
 
@@ -129,17 +129,22 @@ def ls(
     by = None if sort is None else _column(sort.removeprefix("-"))
     with open_judged(db) as store:
         words = " ".join(query)
-        found = run_rows(store, words, every=every)
-        tasks = hidden(store)
-    visible, held = parted(found, tasks)
-    print_held_out(HeldOutNote(tasks=tasks, runs=len(held), shown=with_held_out))
-    rows = list(reversed(found if with_held_out else visible))  # the newest first
+        with store.reading():
+            if by is None and not every:
+                found = newest_runs(store, words, limit, with_held_out=with_held_out)
+            else:
+                found = every_run(store, words, every=every, with_held_out=with_held_out)
+    print_held_out(found.held)
+    rows = found.rows
     if by is not None:
         rows = sorted_by(rows, by, reverse=sort is not None and sort.startswith("-"))
+    runs, failed, cost, complete = found.totals
+    limited(range(runs), limit)
+    rows = rows[:limit] if limit else rows
     if as_json:
-        print_json([json_of(row, shown if columns else COLUMNS) for row in limited(rows, limit)])
+        print_json([json_of(row, shown if columns else COLUMNS) for row in rows])
         return 0
-    if not rows and held:
+    if not rows and found.held.runs:
         return 0
     if not rows:
         nothing = "No runs yet. Try: arc open --latest --list, or arc demo"
@@ -147,14 +152,53 @@ def ls(
         return 0
     headings = ["", *(column.heading or column.id for column in shown)]
     cells: list[list[Text | str]] = [
-        [mark(row), *(column.printed_cell(row) for column in shown)] for row in limited(rows, limit)
+        [mark(row), *(column.printed_cell(row) for column in shown)] for row in rows
     ]
     print_list(console(), headings, cells)
-    cost, complete = total_cost(rows)
-    failed = sum(row.outcome == "failed" for row in rows)
     usd = format.usd(cost, complete=complete) if cost is not None else "unknown"
-    click.echo(f"{format.count(len(rows), 'run')} · {failed} failed · cost {usd}", err=True)
+    click.echo(f"{format.count(runs, 'run')} · {failed} failed · cost {usd}", err=True)
     return 0
+
+
+class _Totals(NamedTuple):
+    """How many runs are listed, how many of them failed, what is known of their cost, and whether
+    that is all of it."""
+
+    runs: int
+    failed: int
+    cost_usd: float | None
+    complete: bool
+
+
+class ListedRuns(NamedTuple):
+    """Runs of a list, the newest first, what all that are listed add up to, and those held out."""
+
+    rows: Sequence[RunRow]
+    totals: _Totals
+    held: HeldOutNote
+
+
+def newest_runs(store: Store, words: str, limit: int, *, with_held_out: bool) -> ListedRuns:
+    """The newest runs that a query means, no more of them read than are printed."""
+    meant, tasks = chosen(store, words), hidden(store)
+    seen = meant & without_tasks(tasks)
+    every, visible = run_totals(store, meant), run_totals(store, seen)
+    order = run_order(store, meant if with_held_out else seen)[::-1]
+    rows = runs_at(store, order[:limit] if limit else order)
+    of = every if with_held_out else visible
+    totals = _Totals(of.runs, of.failed, of.cost_usd, of.cost_complete)
+    held = HeldOutNote(tasks=tasks, runs=every.runs - visible.runs, shown=with_held_out)
+    return ListedRuns(rows, totals, held)
+
+
+def every_run(store: Store, words: str, *, every: bool, with_held_out: bool) -> ListedRuns:
+    """All runs that a query means: to be sorted by any column, or every recording of them."""
+    found, tasks = run_rows(store, words, every=every), hidden(store)
+    visible, held = parted(found, tasks)
+    rows = (found if with_held_out else visible)[::-1]
+    failed = sum(row.outcome == "failed" for row in rows)
+    totals = _Totals(len(rows), failed, *total_cost(rows))
+    return ListedRuns(rows, totals, HeldOutNote(tasks=tasks, runs=len(held), shown=with_held_out))
 
 
 def _refuse(given: dict[str, bool], why: str) -> None:
