@@ -17,7 +17,6 @@ from textual.css.query import NoMatches
 from textual.dom import DOMNode
 from textual.reactive import reactive
 from textual.screen import ModalScreen, Screen
-from textual.widgets import Input, TextArea
 from typing_extensions import override
 
 from arc_tui.routes import Navigation
@@ -25,6 +24,7 @@ from arc_tui.ui.bindings import bind
 from arc_tui.ui.format import spread
 from arc_tui.ui.keys import KeyBar, key_of
 from arc_tui.ui.styles import StyledWidget
+from arc_tui.ui.textual_private import is_editor
 
 if TYPE_CHECKING:
     from arc_tui.features.trace.tagging import Tagging
@@ -140,7 +140,7 @@ class GuidedTour(Navigation):
     @override
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "stop_reading":
-            typing = isinstance(self.screen.focused, (Input, TextArea))
+            typing = is_editor(self.screen.focused)
             return self.is_reading and not typing
         return super().check_action(action, parameters)
 
@@ -263,7 +263,7 @@ class GuidedTour(Navigation):
         """How the key of a binding that does something now is written, by the binding's id."""
         for active in self.screen.active_bindings.values():
             if active.binding.id == name and active.enabled:
-                typing = isinstance(self.screen.focused, (Input, TextArea))
+                typing = is_editor(self.screen.focused)
                 return key_of(self.screen, name, typing=typing)
         return ""
 

@@ -22,7 +22,6 @@ from msgspec import Struct
 
 from replay.store.handle import Store, now_ns
 from replay.store.rows import TraceRow, trace_rows
-from taxonomy.calibration.disagreement import audit_sample
 from taxonomy.held_out import hidden, parted
 from taxonomy.judgements.scores import opinions
 from taxonomy.judgements.tags import human_words
@@ -109,6 +108,8 @@ def _of_this_month(store: Store, rows: Sequence[TraceRow]) -> Asked:
 def _first_look(
     store: Store, rows: Sequence[TraceRow], heard: Heard, said: Mapping[str, Verdict], by: str
 ) -> Asked:
+    from taxonomy.calibration.disagreement import audit_sample  # calibration is large
+
     warned = {trace for trace, verdict in said.items() if verdict.warnings}
     failed = [row for row in rows if row.steps and row.outcome == "failed"]
     dubious = [row for row in rows if row.steps and row.outcome == "passed" and row.trace in warned]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -64,6 +64,57 @@ def test_light_commands_load_neither_textual_nor_the_sdk(tmp_path: Path) -> None
     assert list(loaded) == [command[0] for command in LIGHT]
     assert {word: names & HEAVY for word, names in loaded.items() if names & HEAVY} == {}
     assert {word: loaded[word] & PARTS for word in READERS if loaded[word] & PARTS} == {}
+
+
+ROOMS = ("replay", "taxonomy", "arc_tui")
+OF_A_SCREEN = {
+    "app": "arc_tui.app",
+    "runs": "arc_tui.features.runs.screen",
+    "trace": "arc_tui.features.trace.screen",
+}
+NOT_BEFORE_A_FRAME = {
+    "arc_tui.importing", "arc_tui.features.imports", "arc_tui.features.replay",
+    "arc_tui.views.probe_offers", "arc_tui.views.value_origins", "replay.bisection",
+    "replay.formats", "replay.free", "replay.locked", "replay.prices", "replay.redact.redactor",
+    "taxonomy.calibration.report", "taxonomy.diagnosis", "taxonomy.first_contradiction",
+    "taxonomy.judge", "taxonomy.localiser.weights", "taxonomy.probes", "taxonomy.rules",
+    "anthropic", "genai_prices", "rapidfuzz", "sqlite_utils", "textual.widgets._text_area",
+}  # fmt: skip
+"""What the app draws its first frame without: who looks for probes, imports or replays loads it."""
+
+OWN_MODULES = {"app": 100, "runs": 112, "trace": 154, "ls": 100, "show": 108}
+"""So many modules of ours are loaded at most: a new one costs everyone who starts it."""
+
+
+def own(names: Iterable[str]) -> set[str]:
+    return {name for name in names if name.partition(".")[0] in ROOMS}
+
+
+@pytest.mark.slow
+def test_the_app_is_drawn_before_what_imports_replays_or_judges_is_loaded() -> None:
+    code = (
+        "import sys, importlib, arc_tui.commands, arc_tui.open\n"
+        f"for name, module in {OF_A_SCREEN!r}.items():\n"
+        "    importlib.import_module(module)\n"
+        "    print(name, *sys.modules)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    loaded = {name: set(names) for name, *names in map(str.split, done.stdout.splitlines())}
+    assert list(loaded) == list(OF_A_SCREEN)
+    for name, names in loaded.items():
+        assert names & NOT_BEFORE_A_FRAME == set(), name
+        assert len(own(names)) <= OWN_MODULES[name], name
+
+
+@pytest.mark.slow
+def test_a_light_command_loads_few_modules(tmp_path: Path) -> None:
+    put_ledger(tmp_path / "arc.db")
+    for command in (["ls"], ["show", "last"]):
+        (names,) = loaded_by([command], tmp_path / "arc.db").values()
+        assert names & NOT_BEFORE_A_FRAME == set(), command
+        assert len(own(names)) <= OWN_MODULES[command[0]], command
 
 
 @pytest.mark.slow

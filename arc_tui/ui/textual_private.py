@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar
 
 from textual import events
 from textual._queue import Queue
@@ -22,12 +22,15 @@ from textual.message import Message
 from textual.message_pump import MessagePump
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import Input, TextArea
+from textual.widgets import Input
 from textual.worker import Worker
 from typing_extensions import override
 
 from arc_tui.ui.list import RowList
 from arc_tui.ui.screen import ArcScreen
+
+if TYPE_CHECKING:
+    from textual.widgets import TextArea
 
 PATIENCE_S = 60.0
 """So long keys wait for a screen that is told nothing."""
@@ -178,9 +181,7 @@ class KeyQueue(App[None]):
         if not isinstance(event, events.Key):
             return False
         widget = self.focused
-        if isinstance(widget, (Input, TextArea)) and widget.check_consume_key(
-            event.key, event.character
-        ):
+        if is_editor(widget) and widget.check_consume_key(event.key, event.character):
             return False
         stops = isinstance(self.screen, ArcScreen) and self.screen.reading
         return any(
@@ -199,7 +200,7 @@ class KeyQueue(App[None]):
 
     def _stays(self, event: Typed, widget: Widget) -> bool:
         """Does a key do nothing but in the widget that has the focus?"""
-        if isinstance(widget, (Input, TextArea)):
+        if is_editor(widget):
             if isinstance(event, events.Paste):
                 return True
             typed = widget.check_consume_key(event.key, event.character)
@@ -219,6 +220,11 @@ class KeyQueue(App[None]):
             if at is None or node is at
             for binding in bindings.key_to_bindings.get(event.key, ())
         ]
+
+
+def is_editor(widget: object) -> TypeGuard[Input | TextArea]:
+    """Is it typed in? Told by its name: an app that shows no editor has not loaded one."""
+    return any(each.__name__ in ("Input", "TextArea") for each in type(widget).__mro__)
 
 
 def has_more(pump: MessagePump) -> bool:

@@ -183,3 +183,15 @@ async def test_earlier_messages_are_read_where_their_fold_is_opened(
         assert screen.detail.row.step == 5
         assert screen.detail.earlier is not None, "what was opened stays open"
         assert "Loading messages" not in text(pilot.app)
+
+
+@pytest.mark.pilot
+async def test_a_move_of_the_cursor_lays_out_nothing_anew(tmp_path: Path, key: str) -> None:
+    screen = TraceScreen(tmp_path / "arc.db", key, 0)
+    async with opened(screen, (120, 40)) as pilot:
+        await press(pilot, "3")
+        laid_out: list[object] = []
+        screen.screen_layout_refresh_signal.subscribe(screen, laid_out.append)
+        await press(pilot, "J", "J", "j", "j", "K")
+        assert screen.spans.step
+        assert laid_out == []

@@ -12,6 +12,7 @@ groups. `--counts` counts operations instead, and shows them beside those that w
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 import time
@@ -77,6 +78,7 @@ PAGE = DOCS / "reference" / "speed.md"
 
 
 def main() -> None:
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # what is installed is compiled once
     asked = argparse.ArgumentParser(prog="python -m tests.bench", description="Speed as ratios.")
     asked.add_argument("words", nargs="*", metavar="WORD", help=", ".join((*GROUPS, *FULL)))
     asked.add_argument("--full", action="store_true", help="also what takes longer")
