@@ -92,18 +92,19 @@ def import_(
     if not paths:
         raise click.UsageError("No PATHS given. Try: arc import --list-formats")
     if check:
-        if follow or unknown or replace:
+        if follow or unknown or replace or jobs:
             raise click.UsageError(
-                "--check imports nothing; leave out --follow, --unknown, --replace"
+                "--check imports nothing; leave out --follow, --unknown, --replace, --jobs"
             )
         from arc_tui.features.imports import checking
 
         checks = checking.check(paths, format_, task_from)
         return checking.print_checks(checks, console(), console(err=True), as_json=as_json)
     if follow:
-        if as_json or unknown or Path("-") in paths:
+        if as_json or unknown or jobs or Path("-") in paths:
             raise click.UsageError(
-                "--follow reads files and folders; it cannot go with --json, --unknown or `-`"
+                "--follow reads files and folders; it cannot go with --json, --unknown, --jobs"
+                " or `-`"
             )
         with open_store(db) as store:
             return _follow(store, paths, format_, task_from, replace)
