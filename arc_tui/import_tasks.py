@@ -187,7 +187,7 @@ class TaskRunner:
 def lost(task: str, what: Lost) -> str:
     """The sentence of a task whose process was ended."""
     by = "" if what.by is None else f" (signal {what.by})"
-    return f"{task}: the process at it ended twice{by}. Try: --jobs 1"
+    return f"{task}: the process that worked on it ended twice{by}. Try: --jobs 1"
 
 
 def diagnosis_of(store: Store, key: str, redactor: Redactor) -> diagnoses.Kept:

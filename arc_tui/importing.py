@@ -358,7 +358,7 @@ def diagnose_each(
                     made.append(each)
                 else:
                     assert isinstance(each, (str, Lost))
-                    what = f"run {task.key[:8]} was not diagnosed"
+                    what = f"run {task.key[:8]}"
                     bugs.append(each if isinstance(each, str) else lost(what, each))
             if len(made) >= RUNS_TOGETHER:
                 diagnoses.keep_all(store, made)

@@ -204,7 +204,7 @@ def test_a_file_at_which_the_workers_end_is_named_and_the_others_come_in(
         report = importing.run_to_end(importing.take_in(store, [folder], runner=runner))
     found = {Path(file.path).name: file for file in report.files}
     assert found["b.jsonl"].error == (
-        f"{folder / 'b.jsonl'}: the process at it ended twice (signal 9). Try: --jobs 1"
+        f"{folder / 'b.jsonl'}: the process that worked on it ended twice (signal 9). Try: --jobs 1"
     )
     assert len(found["b.jsonl"].traces) == 1
     assert found["a.jsonl"].error is None
@@ -234,6 +234,13 @@ def test_what_comes_by_standard_input_is_read_here(folder: Path, tmp_path: Path)
 @pytest.mark.parametrize("jobs", ["0", "-1", "65", "many"])
 def test_a_number_of_jobs_that_is_none_is_refused(tmp_path: Path, jobs: str) -> None:
     done = spoken("import", "--jobs", jobs, ".", cwd=tmp_path)
+    assert done.code == 2
+    assert "--jobs" in done.err
+
+
+@pytest.mark.parametrize("other", ["--check", "--follow"])
+def test_jobs_go_with_an_import_alone(tmp_path: Path, other: str) -> None:
+    done = spoken("import", "--jobs", "2", other, ".", cwd=tmp_path)
     assert done.code == 2
     assert "--jobs" in done.err
 

@@ -97,9 +97,9 @@ def import_(
     if not paths:
         raise click.UsageError("No PATHS given. Try: arc import --list-formats")
     if check:
-        if follow or unknown or replace or pin_file:
+        if follow or unknown or replace or jobs or pin_file:
             raise click.UsageError(
-                "--check imports nothing; leave out --follow, --unknown, --replace, --pin"
+                "--check imports nothing; leave out --follow, --unknown, --replace, --jobs, --pin"
             )
         from arc_tui.features.imports import checking
 
@@ -109,9 +109,10 @@ def import_(
     if follow:
         from arc_tui.features.imports import following
 
-        if as_json or unknown or Path("-") in paths:
+        if as_json or unknown or jobs or Path("-") in paths:
             raise click.UsageError(
-                "--follow reads files and folders; it cannot go with --json, --unknown or `-`"
+                "--follow reads files and folders; it cannot go with --json, --unknown, --jobs"
+                " or `-`"
             )
         with open_store(db) as store:
             followed = following.follow(
