@@ -131,7 +131,8 @@ class AuditHead(SummaryLines):
         view = self.view
         if view is EMPTY:
             return [Text("")]
-        age = f"{audit_text(view.age)}{self.hint if view.age.new and not self.progress else ''}"
+        hint = self.hint if view.age.new and not self.progress else ""
+        age = f"{audit_text(view.age)}{hint}" if view.age.last_ns is not None else ""
         held = held_out_text(view.held_out) if view.held_out.runs else ""
         words = " · ".join(filter(None, [sentence(view), format.one_line(view.query), held]))
         if view.is_declared_due and not self.progress:
@@ -141,7 +142,10 @@ class AuditHead(SummaryLines):
             *self.styled_lines(
                 [
                     ("sentence", fold_sentence(words, width)),
-                    ("stale" if view.age.is_stale else "", fold_sentence(said, width)),
+                    (
+                        "stale" if view.age.is_stale else "",
+                        fold_sentence(said, width) if said else [],
+                    ),
                 ]
             ),
             *(Text(fit(line, width), self.style_of(style)) for style, line in _table(view, width)),
@@ -173,9 +177,10 @@ def _table(view: AuditView, width: int) -> list[tuple[str, str]]:
 def finding_page(row: AuditRow | None, view: AuditView) -> Document:
     """A finding with its evidence, then what has to be known of all."""
     declared = () if view.declared is None else declared_sentences(view.declared)
+    known = notes(view) if view.audited else ()
     said = [
         *(Block(text=line) for line in declared),
-        *(Block(text=line, style="quiet") for line in notes(view)),
+        *(Block(text=line, style="quiet") for line in known),
     ]
     if row is None:
         return tuple(said)

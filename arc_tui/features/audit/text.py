@@ -70,6 +70,8 @@ def before_line(age: AuditAge) -> str:
 
 def sentence(view: AuditView) -> str:
     """What to know first: how many runs were audited, and how many failed a probe."""
+    if not view.audited:
+        return f"{format.count(view.runs, 'run')}, none audited"
     failed = len({row.trace for row in view.rows})
     audited = format.count(view.audited, "run")
     return f"{audited} audited, {format.number(failed)} with a finding"
