@@ -68,8 +68,9 @@ class StepReader:
             self._run, self._known, self._reading, self._ahead = run, {}, None, None
         if step != self._wanted:
             self._wanted, self._forward = step, step > self._wanted
-        for far in [each for each in self._known if abs(each - step) > AHEAD]:
-            self._known.pop(far, None)
+        for known in list(self._known):  # a worker may add one meanwhile
+            if abs(known - step) > AHEAD:
+                self._known.pop(known, None)
         found = self._known.get(step)
         if found is None:
             self._due.set()
