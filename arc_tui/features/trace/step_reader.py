@@ -125,9 +125,11 @@ class StepReader:
                 if known is not self._known:
                     return
                 known[step] = made
+                self._due.clear()
                 if step == self._wanted:
-                    self._due.clear()
                     self._screen.post_message(self.Loaded(made))
+                else:  # the cursor moved on, perhaps before it was said that nothing is due
+                    self._due.set()
 
         self._reading = self._screen.ask(read, lambda _: self.Done(), group="step")
 
