@@ -68,8 +68,9 @@ class StepReader:
             self._run, self._known, self._reading, self._ahead = run, {}, None, None
         if step != self._wanted:
             self._wanted, self._forward = step, step > self._wanted
-        for far in [each for each in self._known if abs(each - step) > AHEAD]:
-            self._known.pop(far, None)
+        for known in list(self._known):  # a worker may add one meanwhile
+            if abs(known - step) > AHEAD:
+                self._known.pop(known, None)
         found = self._known.get(step)
         if found is None:
             self._due.set()
@@ -124,9 +125,11 @@ class StepReader:
                 if known is not self._known:
                     return
                 known[step] = made
+                self._due.clear()
                 if step == self._wanted:
-                    self._due.clear()
                     self._screen.post_message(self.Loaded(made))
+                else:  # the cursor moved on, perhaps before it was said that nothing is due
+                    self._due.set()
 
         self._reading = self._screen.ask(read, lambda _: self.Done(), group="step")
 
