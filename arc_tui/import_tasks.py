@@ -184,7 +184,7 @@ class TaskRunner:
             pass
 
 
-def lost(task: str, what: Lost) -> str:
+def describe_loss(task: str, what: Lost) -> str:
     """The sentence of a task whose process was ended."""
     by = "" if what.by is None else f" (signal {what.by})"
     return f"{task}: the process that worked on it ended twice{by}. Try: --jobs 1"

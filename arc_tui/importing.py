@@ -16,8 +16,8 @@ from arc_tui.import_tasks import (
     ReadFile,
     TaskRunner,
     boundary,
+    describe_loss,
     diagnosis_of,
-    lost,
 )
 from arc_tui.places import fixtures
 from arc_tui.ui.format import count
@@ -264,7 +264,7 @@ def _groups(path: str, given: Iterator[object]) -> Iterator[list[Prepared | Refu
     spans = 0
     for each in given:
         if isinstance(each, (FileRead, Lost)):
-            end = each if isinstance(each, FileRead) else FileRead(error=lost(path, each))
+            end = each if isinstance(each, FileRead) else FileRead(error=describe_loss(path, each))
             if group and not end.bug:
                 yield group
             yield end
@@ -359,7 +359,7 @@ def diagnose_each(
                 else:
                     assert isinstance(each, (str, Lost))
                     what = f"run {task.key[:8]}"
-                    bugs.append(each if isinstance(each, str) else lost(what, each))
+                    bugs.append(each if isinstance(each, str) else describe_loss(what, each))
             if len(made) >= RUNS_TOGETHER:
                 diagnoses.keep_all(store, made)
                 made.clear()
