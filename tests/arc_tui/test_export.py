@@ -168,7 +168,8 @@ def test_every_table_is_exported_or_made_again(db: Path) -> None:
     known = {each.TABLE for each in (*ROWS, *EXPORTED)}
     made_again = {
         "trace", "span", "step", "message", "context", "toolset", "model_call", "tool_call",
-        "source_score", "message_step", "latency", "diagnosis", "claim", "_sqlite_migrations",
+        "source_score", "message_step", "latency", "diagnosis", "claim", "environment",
+        "_sqlite_migrations",
     }  # fmt: skip
     with open_ledger(db) as store:
         tables = store.db.execute(
