@@ -24,11 +24,11 @@ def ask_groups(
     """Ask for the query of each group; `taken` is given both, None where a question is left."""
 
     def ask(title: str, queries: Queries, named: Callable[[str], None]) -> None:
-        def answered(query: str | None) -> None:
+        def take_answer(query: str | None) -> None:
             taken(None) if query is None else named(query)
 
         choices = [Option(query, words) for query, words in queries]
-        app.push_screen(AskBox(title, hint=HINT, choices=choices), answered)
+        app.push_screen(AskBox(title, hint=HINT, choices=choices), take_answer)
 
     def first_named(first: str) -> None:
         left = tuple(each for each in offered if each[0] != first)

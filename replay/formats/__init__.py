@@ -121,10 +121,10 @@ def load(
         raise BadTrace(source.display, "", _unclaimed(source.head))
     sidecar = Sidecar.find(source, task_from)
     for batch in chosen.read(source, tally):
-        yield _pinned(sidecar.fill(batch), pins or {})
+        yield _pin(sidecar.fill(batch), pins or {})
 
 
-def _pinned(batch: Batch, pins: Mapping[str, str]) -> Batch:
+def _pin(batch: Batch, pins: Mapping[str, str]) -> Batch:
     """With the given pins, and with labels that a source made of its pinning attributes."""
     labels = batch.header.labels
     found = {**pins_of(labels), **pins}

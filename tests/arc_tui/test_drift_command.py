@@ -68,7 +68,7 @@ class TestDifferences:
         said = drift(put_drift(db, tasks=1, trials=1))
         assert said.out.startswith("Inconclusive: ")
         assert "in too few runs to tell from chance" in said.out
-        assert "tool refund_order removed 1/1 0/1 1, few runs" in flat(said)
+        assert "tool refund_order removed 1/1 0/1 1 (few runs)" in flat(said)
         assert "Not enough results to tell: 2 keys or types of results" in flat(said)
 
     def test_what_is_not_recorded_is_unknown_and_never_a_difference(self, db: Path) -> None:

@@ -14,7 +14,6 @@ from replay.formats import load, sniff
 from replay.formats.source import Source, Tally
 from replay.pins import is_version
 from tests.hostile import SEEDS
-from tests.replay import test_otlp as otlp
 from tests.replay.otlp_case import pairs
 
 Values = list[Any]
@@ -76,8 +75,7 @@ def test_pins_that_were_given_stand_over_those_of_the_source(tmp_path: Path) -> 
 
 
 def test_an_agent_s_own_version_is_told_from_that_of_its_service(tmp_path: Path) -> None:
-    values = [otlp.spans(otlp.AGENT, otlp.FIRST, otlp.RUN, otlp.LAST)]
-    values = deepcopy(values)
+    values = seed("otlp")
     first = values[0]["resourceSpans"][0]["scopeSpans"][0]["spans"][0]
     first["attributes"] += pairs({"gen_ai.agent.version": "9.1"})
     with_resource(values, service__version="1.4")
