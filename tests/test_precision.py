@@ -47,6 +47,19 @@ def test_few_runs_that_passed_are_given_a_class() -> None:
     assert agents.classed > (agents.classed_before or 0)
 
 
+def test_every_finding_of_an_audit_was_read_and_few_runs_that_passed_have_one() -> None:
+    """In-sample: the probes were mended by these runs."""
+    kept = shipped()
+    for share in kept.probes:
+        true, n = precision(kept.audited, share.probe)
+        assert n == share.failed, "a finding a row, of the probes as they are"
+        assert true >= LEAST * n, share.probe
+        assert share.alarms <= MOST_ALARMS * share.passed
+    places = [(row.sample, row.rule, row.source, row.run, row.step) for row in kept.audited]
+    assert len(places) == len({*places})
+    assert all(0 < len(row.reason) <= 100 for row in kept.audited)
+
+
 def test_the_page_has_every_row() -> None:
     text = precision_results.tables(shipped())
     assert sum(f"| {row.verdict} | {row.reason} |" in text for row in shipped().rows) == len(

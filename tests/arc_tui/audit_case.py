@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from replay.trace import Outcome, Trace
+from replay.trace import Trace
 from tests.arc_tui import sample
 from tests.build import call, step, trace
 
@@ -23,5 +23,4 @@ def put_audited(path: Path) -> tuple[str, str, str]:
 
 
 def _put(path: Path, task: str, made: Trace) -> str:
-    status = "passed" if task == "kept" else "failed"
-    return sample.put(path, sample.header(task, None, Outcome(status=status)), made.spans)
+    return sample.put(path, sample.header(task, None, made.header.outcome), made.spans)

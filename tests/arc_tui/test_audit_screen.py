@@ -95,8 +95,7 @@ async def test_a_tag_is_given_with_its_evidence_and_taken_back(db: Path) -> None
     async with audited(db) as pilot:
         await press(pilot, "t")
         assert "step 0: other / unfaithful: tagged; u undo" in text(pilot.app)
-        assert screen(pilot).rows.row is not None
-        assert screen(pilot).rows.row.is_tagged
+        assert [row.is_tagged for row in screen(pilot).rows.found] == [True, False]
         with open_ledger(db) as store:
             (tag,) = human_tags(store)
             assert (tag.failure, tag.sub, tag.by) == (FailureClass.OTHER, "unfaithful", "tester")
@@ -155,9 +154,9 @@ async def test_copying_copies_the_finding(db: Path) -> None:
 async def test_the_panes_are_switched_and_left(db: Path) -> None:
     async with audited(db) as pilot:
         await press(pilot, "tab")
-        assert pilot.app.focused is screen(pilot).page
+        assert screen(pilot).page.has_focus
         await press(pilot, "escape")
-        assert pilot.app.focused is screen(pilot).rows
+        assert screen(pilot).rows.has_focus
         await press(pilot, "escape")
         assert not isinstance(pilot.app.screen, AuditScreen)
 

@@ -58,7 +58,7 @@ def test_a_tool_that_is_announced_is_looked_for_by_its_name() -> None:
     lookup = call("get_order", "{}", id="1")
     found = said("I'll use get_user_details now.", lookup, then=(step(lookup),))
     assert (found.checked, found.findings) == (0, ())
-    offered = [step(call("get_user_details", "{}")), heard("And now?"), step("I'll use "
+    offered: list[Part] = [step(call("get_user_details", "{}")), heard("And now?"), step("I'll use "
                "get_user_details now.", lookup), "Done."]  # fmt: skip
     assert one(audited(trace(offered, outcome="unknown"))).step == 1
 
@@ -110,7 +110,7 @@ def test_a_query_put_otherwise_is_kept_and_another_one_is_not() -> None:
 
 def test_of_thoughts_only_the_last_one_counts() -> None:
     thought = "Let me read config.py. No: I'll read main.py."
-    made = [step(READ, thought=thought), step(READ), "Done."]
+    made: list[Part] = [step(READ, thought=thought), step(READ), "Done."]
     assert audited(trace(made, outcome="unknown")).findings == ()
 
 
@@ -129,16 +129,22 @@ def todo(status: str, content: str = "Write tests in test_cart.py") -> Called:
 
 
 def test_an_item_in_progress_is_an_intent_and_noting_it_is_not_doing_it() -> None:
-    undone = [step(todo("in_progress")), step(READ), step(todo("completed")), "Done."]
+    undone: list[Part] = [step(todo("in_progress")), step(READ), step(todo("completed")), "Done."]
     finding = one(audited(trace(undone, outcome="unknown")))
     assert finding.why == "announced test_cart.py, called Read; no later call names it"
     write = call("Write", "ok", file_path="tests/test_cart.py", content="x")
-    made = [step(todo("in_progress")), step(READ), step(write), step(todo("completed")), "Done."]
+    made: list[Part] = [
+        step(todo("in_progress")),
+        step(READ),
+        step(write),
+        step(todo("completed")),
+        "Done.",
+    ]
     assert audited(trace(made, outcome="unknown")).findings == ()
 
 
 def test_an_item_that_is_put_off_again_is_no_intent() -> None:
-    made = [step(todo("in_progress")), step(READ), step(todo("pending")), "Done."]
+    made: list[Part] = [step(todo("in_progress")), step(READ), step(todo("pending")), "Done."]
     assert audited(trace(made, outcome="unknown")).checked == 0
 
 
@@ -151,19 +157,19 @@ EDIT = call("Edit", "updated", file_path="tests/test_a.py", old_string="1", new_
 def test_a_stated_prohibition_is_held_against_what_follows() -> None:
     look = call("Read", "assert 1", file_path="tests/test_a.py")
     promise = "I will not change the tests."
-    broken = [step(look), step(promise, READ), step(EDIT), "Done."]
+    broken: list[Part] = [step(look), step(promise, READ), step(EDIT), "Done."]
     finding = one(audited(trace(broken, outcome="unknown")))
     assert finding.step == 2
     assert finding.why == f"Edit wrote tests/test_a.py; announced “{promise}”"
-    kept = [step(look), step(promise, READ), step(READ), "Done."]
+    kept: list[Part] = [step(look), step(promise, READ), step(READ), "Done."]
     assert (audited(trace(kept, outcome="unknown")).checked, 0) == (1, 0)
-    before = [step(look), step(EDIT), step(promise, READ), "Done."]
+    before: list[Part] = [step(look), step(EDIT), step(promise, READ), "Done."]
     assert audited(trace(before, outcome="unknown")).findings == ()
 
 
 def test_who_says_that_it_now_will_has_changed_its_mind() -> None:
     look = call("Read", "assert 1", file_path="tests/test_a.py")
-    made = [step(look), step("I won't edit tests/test_a.py.", READ),
+    made: list[Part] = [step(look), step("I won't edit tests/test_a.py.", READ),
             step("The test is wrong. I'll edit tests/test_a.py.", EDIT), "Done."]  # fmt: skip
     assert audited(trace(made, outcome="unknown")).findings == ()
 
@@ -173,6 +179,6 @@ def test_who_says_that_it_now_will_has_changed_its_mind() -> None:
 
 @pytest.mark.parametrize("outcome", ["passed", "failed", "unknown"])
 def test_the_outcome_is_not_looked_at(outcome: str) -> None:
-    parts = [step("I'll read config.py.", READ), step(READ), "Done."]
+    parts: list[Part] = [step("I'll read config.py.", READ), step(READ), "Done."]
     made = trace(parts, outcome=outcome)  # type: ignore[arg-type]
     assert one(audited(made)).step == 0
