@@ -168,11 +168,7 @@ def test_every_table_is_exported_or_made_again(db: Path) -> None:
     known = {each.TABLE for each in (*ROWS, *EXPORTED)}
     made_again = {
         "trace", "span", "step", "message", "context", "toolset", "model_call", "tool_call",
-<<<<<<< HEAD
-        "source_score", "message_step", "latency", "diagnosis", "audit", "claim",
-=======
-        "source_score", "message_step", "latency", "diagnosis", "claim", "environment",
->>>>>>> drift
+        "source_score", "message_step", "latency", "diagnosis", "audit", "claim", "environment",
         "_sqlite_migrations",
     }  # fmt: skip
     with open_ledger(db) as store:
