@@ -109,8 +109,8 @@ class Page(RowList):
 
     def watch_document(self) -> None:
         self.cursor = 0
-        self._lay_out()
         self.scroll_to(y=0, animate=False)
+        self._lay_out()
 
     def rows_changed(self) -> None:
         if self.row_width != self._width:
@@ -123,6 +123,7 @@ class Page(RowList):
         self._width = self.row_width
         rows = document.lay_out(self.document, self._width, frozenset(self._opened))
         self._rows = LazyRows(rows)
+        self._rows.reach(max(self.cursor, self.scroll_offset.y) + self.page_rows)
         super().rows_changed()
         if not self._rows.complete:
             self._lay_out_rest()
