@@ -36,7 +36,7 @@ from arc_tui.ui import format
 
 
 @click.command(
-    epilog=examples("arc drift variant=v4 variant=v5", "arc drift before:2026-11 since:2026-11"),
+    epilog=examples("arc drift variant=v4 variant=v5", "arc drift variant=v8 'not variant=v8'"),
 )
 @click.argument("first", metavar="A")
 @click.argument("second", metavar="B")
