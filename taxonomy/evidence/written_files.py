@@ -31,26 +31,35 @@ class WrittenFiles:
 
     def are_own(self, write: FileWrite) -> bool:
         """Did the run make the file itself? Where nothing says that it was there before, a file
-        that is written whole may be new."""
+        that is written whole may be new. A write that was refused may be asked about too."""
         if write.edit.restored:
             return True
         path = write.edit.path
-        place = min(self._first.places(path))
-        first = self._writes[place] if self._writes[place].step < write.step else write
+        place = min(self._first.places(path), default=None)
+        first = write
+        if place is not None and self._writes[place].step < write.step:
+            first = self._writes[place]
         if first.edit.before or first.edit.removed:
             return False
         if _CREATED.search(first.act.reply.text[:300]):
             return True
-        return first.edit.whole and self._shown[_last_part(path)] >= first.step
+        return first.edit.whole and self._first_shown(_last_part(path)) >= first.step
 
     def is_put_back(self, path: str, place: int) -> bool:
         """Is a file restored by that write or a later one?"""
         return max(self._restored.places(path), default=-1) >= place
 
+    def _first_shown(self, name: str) -> float:
+        if name not in self._shown:
+            self._shown |= self._look_for({name})
+        return self._shown[name]
+
     @cached_property
     def _shown(self) -> dict[str, float]:
         """The first step whose calls or their replies have the name of a file, by that name."""
-        names = {_last_part(each.edit.path) for each in self._writes}
+        return self._look_for({_last_part(each.edit.path) for each in self._writes})
+
+    def _look_for(self, names: set[str]) -> dict[str, float]:
         return first_steps(names, ((act.step, (act.key, act.reply.text)) for act in self._acts))
 
 
