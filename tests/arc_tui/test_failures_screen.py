@@ -120,7 +120,7 @@ async def test_f_goes_back_to_the_list_with_just_these_runs(db: Path) -> None:
         await press(pilot, "A")
         screen = app.screen
         assert isinstance(screen, FailuresScreen)
-        behind = {run.trace for run in screen.bars.bars[0].runs}
+        behind = {run.trace for run in screen.runs.runs}
         await press(pilot, "L")
         runs = app.screen
         assert isinstance(runs, RunsScreen)
@@ -174,7 +174,7 @@ async def test_a_tag_given_meanwhile_is_counted_when_the_screen_comes_back(
         await press(pilot, "G", "question_mark")
         assert pilot.app.screen is not screen
         with open_ledger(own) as store:
-            trace = screen.bars.bars[-1].runs[0].trace
+            trace = screen.runs.runs[0].trace
             failures_case.tagged(store, trace, 0, FailureClass.LOOP)
         await press(pilot, "escape")
         assert "loop" in labels(screen)
