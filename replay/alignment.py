@@ -440,12 +440,12 @@ class _Weights:
     def row(self, action: ActionFingerprint) -> list[int]:
         found = self._rows.get(action)
         if found is None:
-            by_kind = list(chain.from_iterable(_beside(action, each) for each in self._groups))
+            by_kind = list(chain.from_iterable(_worths(action, each) for each in self._groups))
             found = self._rows[action] = [by_kind[place] for place in self._places]
         return found
 
 
-def _beside(action: ActionFingerprint, group: _Group) -> Sequence[int]:
+def _worths(action: ActionFingerprint, group: _Group) -> Sequence[int]:
     """The worth of an action beside each of a group."""
     one, kinds = group
     if action.key is None or one.key is None or action.tools != one.tools:

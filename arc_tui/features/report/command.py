@@ -49,12 +49,12 @@ def put_page(page: Page, redactor: Redactor, output: Path | None, *, as_json: bo
     if str(output) == STDOUT:
         if as_json:
             raise click.UsageError("--json and -o -: both are printed, name a file")
-        sys.stdout.buffer.write(_rendered(page, redactor))
+        sys.stdout.buffer.write(_render_page(page, redactor))
         sys.stdout.buffer.flush()
         return
     path = output or Path(f"report-{_file_name(page)}.html")
     _refuse_others(path)
-    data = _rendered(page, redactor)
+    data = _render_page(page, redactor)
     _put(data, path)
     held = tuple(run.held for run in page.runs)
     made = Reported(path=str(path), bytes=len(data), kind=page.kind, runs=held)
@@ -65,7 +65,7 @@ def put_page(page: Page, redactor: Redactor, output: Path | None, *, as_json: bo
         click.echo(format.one_line(line))
 
 
-def _rendered(page: Page, redactor: Redactor) -> bytes:
+def _render_page(page: Page, redactor: Redactor) -> bytes:
     with console(err=True).status("Masking the page"):
         return render(page, redactor)
 
