@@ -120,7 +120,7 @@ def run_judged(
 def _judge(request: JudgedRequest, models: ModelPool) -> Cached:
     if request.model == DEMO:
         raise ModelRefused(
-            "the demo model audits by rule", "Try: arc audit without --judge, or --model NAME"
+            "the demo model audits by rule, as arc audit does without --judge", "Try: arc audit"
         )
     return named_judge(request, models)
 
