@@ -243,7 +243,7 @@ def take_batches(
     """Import traces that were read elsewhere than from a file, undiagnosed; yields progress after
     each and returns what came of `now.path`."""
 
-    def given() -> Iterator[object]:
+    def pieces() -> Iterator[object]:
         yield from Preparer(Masks(store.redactor)).prepare(batches)
         yield FileRead(
             format=format,
@@ -252,7 +252,7 @@ def take_batches(
             problems=tuple(tally.problems),
         )
 
-    report = yield from _import_file(Writer(store), now.path, given(), now)
+    report = yield from _import_file(Writer(store), now.path, pieces(), now)
     assert report is not None
     return _mask(store, report)
 

@@ -56,7 +56,7 @@ BARE_PARTICIPLE = re.compile(
 )
 """A function is called by what it does: `keep`, not `kept`."""
 
-MOST_PARTICIPLES = {"arc_tui": 140, "taxonomy": 156, "replay": 470}
+MOST_PARTICIPLES = {"arc_tui": 140, "taxonomy": 155, "replay": 464}
 """Functions that are still called by a bare participle. Fewer are welcome: lower the number."""
 
 

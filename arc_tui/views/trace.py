@@ -154,12 +154,12 @@ def _without_steps(store: Store, name: str, *, drawn: bool) -> TraceView:
         tree=(),
         diagnosis=said,
         tags=build_tags(store, row.trace),
-        known=_known(store, row, said),
+        known=_known_lines(store, row, said),
         judged=judge_findings(store, row.trace),
     )
 
 
-def _known(store: Store, row: TraceRow, said: Diagnosis | None) -> tuple[KnownLine, ...]:
+def _known_lines(store: Store, row: TraceRow, said: Diagnosis | None) -> tuple[KnownLine, ...]:
     """What is known of a run, and of one made to bring a behaviour out what its judge said."""
     known = known_of(said, row.outcome)
     if PRESENCE_LABEL not in row.labels:
@@ -295,7 +295,7 @@ def build_diagnose(store: Store, name: str) -> DiagnoseView:
     return DiagnoseView(
         trace=row.trace,
         outcome=row.outcome,
-        known=_known(store, row, said),
+        known=_known_lines(store, row, said),
         findings=said.findings if said else (),
         shape=said.shape if said else None,
         published_shape=said.published_shape if said else None,

@@ -85,7 +85,7 @@ class CodingRun:
         return bool(self.writes or self.case.check_runs) or any(programs)
 
     @cached_property
-    def told(self) -> tuple[Instruction, ...]:
+    def instructions(self) -> tuple[Instruction, ...]:
         """What the task and the user say."""
         every = instructions(self.case.reading)
         return tuple(each for each in every if each.place != "system prompt")
@@ -93,14 +93,14 @@ class CodingRun:
     @cached_property
     def task(self) -> str:
         """The same as one text in small letters."""
-        return "\n".join(each.sentence for each in self.told).lower()
+        return "\n".join(each.sentence for each in self.instructions).lower()
 
     @cached_property
     def may_change_tests(self) -> bool:
         """Does the task ask for tests to be written or changed, and forbid it nowhere?"""
         if any(each.tests for each in prohibitions(self.case)):
             return False
-        return any(_asks_for_tests(each.sentence) for each in self.told)
+        return any(_asks_for_tests(each.sentence) for each in self.instructions)
 
     @cached_property
     def tried(self) -> tuple[FileWrite, ...]:

@@ -117,7 +117,7 @@ def read_attempt(
 ) -> ScoredAttempt:
     """What is known of a run; `scores` are those that were imported with it."""
     reading = Reading(trace)
-    text, step, span, quote = _shown(reading, declared, scores)
+    text, step, span, quote = _read_shown(reading, declared, scores)
     value = _number(text)
     header = trace.header
     return ScoredAttempt(
@@ -139,12 +139,12 @@ _AROUND = 60
 """Characters on both sides of a shown score that are quoted."""
 
 
-def _shown(
+def _read_shown(
     reading: Reading, declared: ShownScore, scores: Sequence[SourceScore]
 ) -> tuple[str, int | None, str | None, str]:
     """(score as written, step, span, quote) of the last one shown, "" where there is none."""
     if declared.score is not None:
-        given = _imported(declared.score, scores)
+        given = _score_of(declared.score, scores)
         if given is None:
             return "", None, None, ""
         last = reading.turns[-1] if reading.turns else None
@@ -186,7 +186,7 @@ def _rank(value: float, declared: ShownScore) -> float:
     return -value if declared.better == "lower" else value
 
 
-def _imported(name: str, scores: Sequence[SourceScore]) -> float | None:
+def _score_of(name: str, scores: Sequence[SourceScore]) -> float | None:
     """The last imported score of a name that has a value."""
     found = [each.value for each in scores if each.name == name and each.value is not None]
     return found[-1] if found else None
@@ -196,7 +196,7 @@ def _held_out(
     reading: Reading, declared: ShownScore, scores: Sequence[SourceScore]
 ) -> HeldOutScore | None:
     if declared.held_out not in (None, OUTCOME, GOLD):
-        value = _imported(declared.held_out, scores)
+        value = _score_of(declared.held_out, scores)
         if value is None:
             return None
         return HeldOutScore(kind=declared.held_out, value=value, rank=_rank(value, declared))

@@ -129,7 +129,7 @@ def _loop_cells(loop: FeedbackLoop) -> tuple[str, ...]:
     return (
         format.one_line(loop.task),
         str(len(loop.attempts)),
-        f"{_shown(first)} → {_shown(last)}",
+        f"{_attempt_text(first)} → {_attempt_text(last)}",
         f"{_held_out(first)} → {_held_out(last)}",
         str(loop.count("shared")),
         str(loop.count("shown only")),
@@ -137,7 +137,7 @@ def _loop_cells(loop: FeedbackLoop) -> tuple[str, ...]:
     )
 
 
-def _shown(attempt: ScoredAttempt) -> str:
+def _attempt_text(attempt: ScoredAttempt) -> str:
     return format.one_line(attempt.shown_text) or format.UNKNOWN
 
 

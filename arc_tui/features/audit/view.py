@@ -104,11 +104,11 @@ def run_audit(store: Store, request: AuditRequest) -> Generator[Progress | Audit
     failed = yield from audit_each(store, waiting, found)
     if not store.read_only:
         date_audits(store, seen, now_ns())
-    declared = yield from _declared(store, request, heads)
+    declared = yield from _find_declared(store, request, heads)
     yield structs.replace(_view(store, request, held, heads, found, declared), failed=failed)
 
 
-def _declared(
+def _find_declared(
     store: Store, request: AuditRequest, heads: Sequence[RunHead]
 ) -> Generator[Progress, None, DeclaredView | None]:
     file = exploits_file(store, request.exploits)

@@ -123,7 +123,7 @@ def _probe(found: Probe) -> str:
     )
     if found.noise.n:
         return f"{said}; noise floor: two answers to one request differ in {counted(found.noise)}."
-    return f"{said}; noise floor unknown. Try: arc replay RUN --samples 3"
+    return f"{said}; noise floor unknown. Try: arc replay RUN -k 3"
 
 
 UNSEEN = {
