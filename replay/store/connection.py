@@ -167,7 +167,7 @@ def lenient(db: sqlite3.Connection) -> Iterator[None]:
 # --- a file that somebody else made
 
 NAMES = frozenset(
-    "_sqlite_migrations answer batch claim clearance context diagnosis "
+    "_sqlite_migrations answer audit batch claim clearance context diagnosis "
     "edit environment failures gold latency message message_step message_words "
     "message_words_config message_words_data message_words_docsize message_words_idx model_call "
     "replay "

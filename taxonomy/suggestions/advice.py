@@ -442,6 +442,24 @@ def _honest_checks(about: Failure) -> Iterator[Advice]:
     )
 
 
+def _do_what_was_said(about: Failure) -> Iterator[Advice]:
+    del about
+    yield Advice(
+        "do what was announced",
+        "When you say what you will do next, do exactly that next. If you change your mind, say so"
+        " and why before you do something else.",
+    )
+
+
+def _leave_the_check(about: Failure) -> Iterator[Advice]:
+    del about
+    yield Advice(
+        "leave the check as it is",
+        "Never change, skip or replace a test or a check to make it pass, and never write an"
+        " expected value into the code. If a check seems wrong, say so and leave it as it is.",
+    )
+
+
 CLASSES: dict[FailureClass, Advise] = {
     FailureClass.WRONG_TOOL: _tell_apart,
     FailureClass.BAD_ARGS: _fit_arguments,
@@ -457,6 +475,8 @@ OTHERS: dict[str, Advise] = {
     "premise not checked": _count_days,
     "verified nothing": _read_back,
     "false claim": _honest_checks,
+    "unfaithful": _do_what_was_said,
+    "specification gaming": _leave_the_check,
 }
 
 NO_EDIT: dict[str, str] = {

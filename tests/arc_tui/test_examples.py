@@ -23,7 +23,16 @@ from tests.spoken import command_at, every_command, spoken
 
 NEEDS_TERMINAL = "the app needs a terminal"
 
-PARSED_ONLY = {"arc doctor --live --budget 0.50": "calls the server of a provider, with a key"}
+_STORE = "asks a trace store, or forgets one"
+PARSED_ONLY = {
+    "arc doctor --live --budget 0.50": "calls the server of a provider, with a key",
+    "arc fleet add prod clickhouse://reader@clickhouse.example.com:8443/otel --password": _STORE,
+    "arc fleet ls prod 'outcome:failed tool:search' --since 7d": _STORE,
+    "arc fleet pull prod 'outcome:failed' --since 1d --limit 100": _STORE,
+    "arc fleet pull prod tool.error:search --since 2026-11-20 --until 2026-11-21": _STORE,
+    "arc fleet rm prod": _STORE,
+    "arc fleet rm test": _STORE,
+}
 """Examples whose options are read and which are not run, with the reason."""
 
 KEYED = {("db", "encrypt"), ("db", "decrypt"), ("db", "rekey")}

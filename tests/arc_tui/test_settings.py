@@ -49,7 +49,7 @@ def test_what_was_set_is_what_the_app_takes(tmp_path: Path) -> None:
         ("[keys]\ntrace.tag = ','", "The comma key is called comma"),
         ("[keys]\ntrace.tag = 'J'", "trace.tag = 'J': that key is trace.step_next there"),
         ("[keys]\ntrace.tag = 'j'", "trace.tag = 'j': that key is row.next there"),
-        ("[keys]\napp.quit = 't'", "app.quit = 't': that key is trace.tag there"),
+        ("[keys]\napp.quit = 't'", "app.quit = 't': that key is audit.tag there"),
         ("[keys]\ntrace.tag = 3", "Expected `str`, got `int`"),
     ],
 )  # fmt: skip

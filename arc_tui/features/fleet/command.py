@@ -82,12 +82,13 @@ def bounds_options(command: Fn) -> Fn:
 
 _NEEDS = ("clickhouse_connect",)
 
-_add_examples = examples(
-    "arc fleet add prod clickhouse://reader@clickhouse.example.com:8443/otel --no-check"
+
+@click.command(
+    epilog=examples(
+        "arc fleet add prod clickhouse://reader@clickhouse.example.com:8443/otel --password",
+        "arc fleet add test clickhouse://reader@clickhouse.example.com/otel --no-check",
+    )
 )
-
-
-@click.command(epilog=_add_examples)
 @click.argument("name")
 @click.argument("url")
 @click.option("--password", is_flag=True, help="Ask for the password; it goes to the keyring.")
@@ -145,7 +146,7 @@ def add(
     return 0
 
 
-@click.command(epilog=examples("arc fleet rm prod"))
+@click.command(epilog=examples("arc fleet rm prod", "arc fleet rm test"))
 @click.argument("name")
 def remove(name: str) -> int:
     """Forget a trace store and its password; runs pulled from it stay."""
@@ -238,7 +239,12 @@ def _list_stores(as_json: bool) -> int:
     return 0
 
 
-@click.command(epilog=examples("arc fleet pull prod 'outcome:failed' --since 1d --limit 100"))
+@click.command(
+    epilog=examples(
+        "arc fleet pull prod 'outcome:failed' --since 1d --limit 100",
+        "arc fleet pull prod tool.error:search --since 2026-11-20 --until 2026-11-21",
+    )
+)
 @click.argument("name")
 @click.argument("query", nargs=-1)
 @bounds_options
