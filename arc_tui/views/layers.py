@@ -298,9 +298,10 @@ def _say_needed(found: LayerFigures) -> Iterator[str]:
     few = any(min(each.before.n, each.after.n) < FEW for each in known)
     tasks = format.count(needed.tasks, "shared task" if paired else "task")
     yield (
-        f"To tell a {100 * needed.drop:.0f}-point drop at one layer from none at these rates takes"
-        f" {'at most' if few else 'about'} {format.count(needed.runs, 'run')} a group, of {tasks}"
-        f" (in {format.percent(needed.power)} of comparisons)."
+        f"To tell a {100 * needed.drop:.0f}-point drop at one layer from none, at these rates and"
+        f" in {format.percent(needed.power)} of comparisons, takes"
+        f" {'at most' if few else 'about'} {format.count(needed.runs, 'run')} a group"
+        f" ({tasks})."
     )
 
 
@@ -316,8 +317,9 @@ def basis(view: LayersView) -> Iterator[str]:
         f" held: the interval is above -{margin} (--margin)"
     )
     yield (
-        "rates: means over tasks with Wilson's 95 % interval; change: Bonett and Price, by task,"
-        f" each end false in {format.percent(ALPHA)} / {format.count(layers, 'layer')}"
+        "rates: means over tasks with Wilson's 95 % interval; change: Bonett and Price, by task;"
+        f" over {format.count(layers, 'layer')} together, an end of an interval is wrong in at most"
+        f" {format.percent(ALPHA)} of comparisons (Bonferroni)"
     )
 
 

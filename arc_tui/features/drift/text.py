@@ -157,9 +157,10 @@ def basis(view: DriftView) -> Iterator[str]:
     found = view.drift.found
     within = "within tasks" if found.by_task else "over tasks"
     yield (
-        "A difference is in most runs of one group and in none of the other. p: exact conditional"
-        f" test {within}, two-sided, held at {found.level:.2g} (Tarone: chance of any false report"
-        f" at most .05); {format.count(found.tested, 'item')} varied."
+        "Reported is what most runs of one group have and none of the other, with p at most"
+        f" {found.level:.2g}: exact conditional test {within}, two-sided, so that the chance of any"
+        f" false report is at most .05 (Tarone). {format.count(found.tested, 'item')} differed"
+        " between runs."
     )
     yield "Intervals: Wilson at 95 %, corrected for tasks; of a difference, Newcombe."
 
