@@ -56,6 +56,9 @@ class Read(Struct, kw_only=True):
 
 Rows = Sequence[Sequence[Any]]
 
+_FORMATS = {"FixedString": "string"}
+"""Ids of a fixed length are texts like others."""
+
 
 class Connection:
     """Questions to one database of one store."""
@@ -94,7 +97,7 @@ class Connection:
         Raises FleetError.
         """
         with self._sentences():
-            found = self._client.query(sql, parameters=dict(values or {}))
+            found = self._client.query(sql, parameters=dict(values or {}), query_formats=_FORMATS)
         self.read.questions += 1
         self.read.rows += int(found.summary.get("read_rows", 0))
         self.read.bytes_read += int(found.summary.get("read_bytes", 0))
@@ -103,7 +106,9 @@ class Connection:
     def blocks(self, sql: str, values: Mapping[str, Any] | None = None) -> Iterator[Rows]:
         """The same a block at a time, for what does not fit in memory."""
         with self._sentences():
-            found = self._client.query_row_block_stream(sql, parameters=dict(values or {}))
+            found = self._client.query_row_block_stream(
+                sql, parameters=dict(values or {}), query_formats=_FORMATS
+            )
             self.read.questions += 1
             with found as stream:
                 yield from stream

@@ -27,8 +27,10 @@ class Dialect(Struct, frozen=True, kw_only=True):
     """What a table of spans says, each as SQL over one of its rows; texts are "" where it does not
     say, numbers NULL, and moments of type DateTime64.
 
-    `lookup` is a table (TraceId, Start, End) of when each trace was seen. `always` is a condition
-    that stands in every question. `columns` are read when a trace is pulled.
+    `lookup` is a table (TraceId, Start, End) of when each trace was seen, `bucket` a column with
+    the second that a span's half hour began, by which a table is sorted. `always` is a condition
+    that stands in every question. `columns` are read when a trace is pulled. `services` are the
+    only ones whose runs are asked for, () for all.
     """
 
     name: str
@@ -55,9 +57,21 @@ class Dialect(Struct, frozen=True, kw_only=True):
     texts: str
     columns: tuple[str, ...]
     lookup: str | None = None
+    bucket: str | None = None
     always: str = ""
+    services: tuple[str, ...] = ()
+
+    def since(self, ns: int | str) -> str:
+        """The condition of spans that began then or later; a parameter stands as `{name:Int64}`."""
+        parts = [f"{self.start} >= fromUnixTimestamp64Nano(toInt64({ns}))"]
+        if self.bucket is not None:
+            parts.append(f"{self.bucket} >= intDiv(toInt64({ns}), 1000000000) - {BUCKET_SECONDS}")
+        if self.always:
+            parts.append(f"({self.always})")
+        return " AND ".join(parts)
 
 
+BUCKET_SECONDS = 1800
 Tables = Mapping[str, Mapping[str, str]]
 """The types of columns, by table and column."""
 
@@ -68,16 +82,12 @@ WHERE database = currentDatabase() ORDER BY table, position
 
 
 def find_dialect(connection: Connection, store: FleetStore) -> Dialect:
-    """The dialect of a database, limited to the services of a store. Raises BadFleet, saying what
+    """The dialect of a database, for the runs of a store's services. Raises BadFleet, saying what
     was looked for, where there is none; FleetError where it cannot be asked."""
     tables: dict[str, dict[str, str]] = {}
     for table, name, type_ in connection.rows(_COLUMNS):
         tables.setdefault(table, {})[name] = type_
-    found = choose(tables, connection.address.database)
-    if not store.services:
-        return found
-    services = ", ".join(map(_text, store.services))
-    return structs.replace(found, always=f"{found.service} IN ({services})")
+    return structs.replace(choose(tables, connection.address.database), services=store.services)
 
 
 def choose(tables: Tables, database: str) -> Dialect:
@@ -278,7 +288,7 @@ def _exporter_table(
     )
     root = "ParentSpanId = ''"
     texts = "mapValues(SpanAttributes)" if form == "maps" else "[toJSONString(SpanAttributes)]"
-    json = ("toJSONString(SpanAttributes)", "toJSONString(ResourceAttributes)")
+    json = ("[toJSONString(SpanAttributes)]", "toJSONString(ResourceAttributes)")
     told = (
         "Events.Name", "arrayMap(t -> toUnixTimestamp64Nano(t), Events.Timestamp)",
         events.format("Events.Attributes"),
@@ -306,6 +316,72 @@ def _exporter_table(
     )
 
 
-LOOKED_FOR = ["OpenTelemetry's exporter (otel_traces: TraceId, SpanAttributes, Events.Name, …)"]
+# --- SigNoz
 
-_FINDERS: tuple[Callable[[Tables], Dialect | None], ...] = (_exporter,)
+_SIGNOZ = frozenset(
+    "ts_bucket_start timestamp trace_id span_id parent_span_id name kind_string duration_nano"
+    " status_code_string status_message attributes_string attributes_number attributes_bool"
+    " resources_string events".split()
+)
+_MAPS = ("attributes_string", "attributes_number", "attributes_bool")
+
+
+def _signoz(tables: Tables) -> Dialect | None:
+    """The table of spans of version 3, by the name that asks all shards where it is there."""
+    found = [table for table, columns in tables.items() if columns.keys() >= _SIGNOZ]
+    if not found:
+        return None
+    table = max(found, key=lambda name: name.startswith("distributed_"))
+    event = "JSONExtractString(e, 'name')"
+    label, old = (
+        f"JSONExtractString(e, 'attributeMap', 'gen_ai.evaluation.{each}')"
+        for each in ("score.label", "label")
+    )
+    labels = (
+        f"arrayMap(e -> if({event} IN ('gen_ai.evaluation.result', 'gen_ai.evaluation'),"
+        f" lower(coalesce(nullIf({label}, ''), {old})), ''), events)"
+    )
+    return Dialect(
+        name="signoz",
+        title="SigNoz",
+        spans=identifier(table),
+        trace="trace_id",
+        span="span_id",
+        start="timestamp",
+        end="addNanoseconds(timestamp, duration_nano)",
+        parent="parent_span_id",
+        span_name="name",
+        service="resources_string['service.name']",
+        failed=f"(status_code_string = 'Error' OR (status_code_string IN ('Unset', '')"
+        f" AND {_of_maps('error.type')} <> ''))",
+        message="status_message",
+        texts="mapValues(attributes_string)",
+        columns=(
+            "toString(trace_id)", "span_id", "parent_span_id", "name", "kind_string",
+            "toUnixTimestamp64Nano(timestamp) AS start_ns", "duration_nano", "status_code_string",
+            "status_message", f"[{', '.join(f'toJSONString({each})' for each in _MAPS)}]",
+            "toJSONString(resources_string)", f"arrayMap(e -> {event}, events)",
+            "arrayMap(e -> JSONExtractUInt(e, 'timeUnixNano'), events)",
+            "arrayMap(e -> JSONExtractRaw(e, 'attributeMap'), events)",
+        ),
+        bucket="ts_bucket_start",
+        **_of_attributes(
+            _of_maps, _of_map("resources_string"), root="parent_span_id = ''", span_name="name",
+            labels=labels,
+        ),  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def _of_maps(name: str) -> str:
+    """An attribute, in whichever map its type has put it."""
+    key = _text(name)
+    cases = [f"mapContains({each}, {key}), toString({each}[{key}])" for each in _MAPS]
+    return f"multiIf({', '.join(cases)}, '')"
+
+
+LOOKED_FOR = [
+    "OpenTelemetry's exporter (otel_traces: TraceId, SpanAttributes, Events.Name, …)",
+    "SigNoz (signoz_index_v3: trace_id, attributes_string, events, …)",
+]
+
+_FINDERS: tuple[Callable[[Tables], Dialect | None], ...] = (_exporter, _signoz)

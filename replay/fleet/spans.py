@@ -43,8 +43,7 @@ def read_traces(
         values = {"ids": [trace for trace, _ in group], "least": min(start for _, start in group)}
         sql = (
             f"SELECT {', '.join(dialect.columns)} FROM {dialect.spans}"
-            f" WHERE {dialect.trace} IN {{ids:Array(String)}}"
-            f" AND {dialect.start} >= fromUnixTimestamp64Nano(toInt64({{least:Int64}}))"
+            f" WHERE {dialect.trace} IN {{ids:Array(String)}} AND {dialect.since('{least:Int64}')}"
             f" ORDER BY {dialect.trace}, {dialect.start}"
         )
         found = (row for block in connection.blocks(sql, values) for row in block)
@@ -73,7 +72,7 @@ def _raw(row: Sequence[Any]) -> RawSpan:
         end_ns=None if start_ns is None else start_ns + int(duration),
         status=_STATUS.get(status.removeprefix("STATUS_CODE_").lower(), "unset"),
         message=message or None,
-        attributes=_attributes(given),
+        attributes={n: v for each in given for n, v in _attributes(each).items()},
         events=events,
         resource=_attributes(resource),
     )
@@ -84,7 +83,9 @@ _STATUS: dict[str, Status] = {"ok": "ok", "error": "error"}
 
 def _attributes(text: str) -> dict[str, Json]:
     """Attributes by their dotted names, out of the JSON of a map, or of a column of JSON, which
-    nests them."""
+    nests them; "" of an event that has none."""
+    if not text:
+        return {}
     found = flat(msgspec.json.decode(text))
     return {name: _value(name, value) for name, value in found.items() if value != ""}
 

@@ -53,13 +53,14 @@ def compile_query(text: str, dialect: Dialect, window: Window, *, outcomes: bool
     tree = parse(text)
     meaning = _Meaning(dialect, window, outcomes)
     sql = "1" if tree is None else meaning.of(tree)
+    if dialect.services:
+        sql = f"({sql}) AND {meaning.of_services()}"
     return Compiled(sql, meaning.values, tuple(dict.fromkeys(meaning.notes)))
 
 
 def span_window(dialect: Dialect, window: Window) -> str:
     """The condition on spans of runs of a window. It has no end: a run goes on after it."""
-    began = f"{dialect.start} >= fromUnixTimestamp64Nano(toInt64({window.from_ns}))"
-    return f"{began} AND ({dialect.always})" if dialect.always else began
+    return dialect.since(window.from_ns)
 
 
 _SUMS = {
@@ -139,6 +140,11 @@ class _Meaning:
         seen = span_window(d, self._window)
         return f"trace IN (SELECT {d.trace} FROM {d.spans} WHERE {seen} AND ({condition}))"
 
+    def of_services(self) -> str:
+        """The traces with a span of one of the services that are asked."""
+        names = self._value(list(self._d.services), "Array(String)")
+        return self._spans(f"{self._d.service} IN {names}")
+
     def _sums(self, condition: str) -> str:
         """The traces of whose spans together it is true."""
         d = self._d
@@ -168,7 +174,7 @@ class _Meaning:
         inside.append(f"{d.parent} = '' AND {self._like(d.span_name, wanted)}")
         begins = self._value(word.text.lower(), "String")
         found = self._spans(" OR ".join(f"({each})" for each in inside))
-        return f"{found} OR startsWith(lower(trace), {begins})"
+        return f"{found} OR startsWith(lower(toString(trace)), {begins})"
 
     def _says(self, text: str) -> str:
         """A text in an attribute of a span, at the beginning of a word, letter case aside."""
@@ -239,7 +245,7 @@ class _Meaning:
         compares(asked, ":", "=")
         if asked.operator == "=":
             return f"trace = {self._value(asked.value, 'String')}"
-        return self._like("trace", self._pattern(asked))
+        return self._like("toString(trace)", self._pattern(asked))
 
     def _label(self, asked: Asks) -> str:
         compares(asked, ":", "=")

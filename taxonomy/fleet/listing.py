@@ -106,16 +106,16 @@ def _starts(dialect: Dialect, window: Window) -> str:
     """When each trace of a window began, to the second. What is seen a day before tells those that
     only went on in it."""
     table, trace, start = dialect.spans, dialect.trace, dialect.start
-    if dialect.lookup is not None and not dialect.always:
-        table, trace, start = dialect.lookup, "TraceId", "Start"
     seen = window.from_ns - _DAY_NS
+    since = dialect.since(seen)
+    if dialect.lookup is not None:
+        table, trace, start = dialect.lookup, "TraceId", "Start"
+        since = f"Start >= fromUnixTimestamp64Nano(toInt64({seen}))"
     least = window.from_ns // _SECOND_NS * _SECOND_NS
-    also = f" AND ({dialect.always})" if dialect.always else ""
     nanoseconds = f"toUnixTimestamp64Nano(toDateTime64(min({start}), 9))"
     return (
         f"SELECT {trace} AS trace, {nanoseconds} AS start_ns FROM {table}"
-        f" WHERE {start} >= fromUnixTimestamp64Nano(toInt64({seen}))"
-        f" AND {start} < fromUnixTimestamp64Nano(toInt64({window.until_ns})){also}"
+        f" WHERE {since} AND {start} < fromUnixTimestamp64Nano(toInt64({window.until_ns}))"
         f" GROUP BY {trace} HAVING start_ns >= {least}"
     )
 
@@ -137,8 +137,7 @@ SELECT {d.trace} AS trace,
   countIf(kind IN ('model', 'tool', 'agent'))
 FROM (
   SELECT * FROM {d.spans}
-  WHERE {d.trace} IN {{ids:Array(String)}}
-    AND {d.start} >= fromUnixTimestamp64Nano(toInt64({{least:Int64}}))
+  WHERE {d.trace} IN {{ids:Array(String)}} AND {since}
   LIMIT 1 BY {d.trace}, {d.span}
 )
 GROUP BY trace
@@ -153,6 +152,7 @@ def sums(
     newest first."""
     sql = _SUMS.format(
         d=dialect,
+        since=dialect.since("{least:Int64}"),
         kind=dialect.kind,
         model=dialect.model,
         agent=dialect.agent,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,12 +39,11 @@ class Store(NamedTuple):
         self.client.command(f"CREATE DATABASE {database}")
         for statement in exporter.tables(f"{database}.otel_traces", **form):
             self.client.command(statement)
-        lines = [
-            msgspec.json.encode(row) for row in exporter.rows(file, json=form.get("json", False))
-        ]
-        self.client.raw_insert(
-            f"{database}.otel_traces", insert_block=b"\n".join(lines), fmt="JSONEachRow"
-        )
+        self.insert(f"{database}.otel_traces", exporter.rows(file, json=form.get("json", False)))
+
+    def insert(self, table: str, rows: Iterable[dict[str, Any]]) -> None:
+        block = b"\n".join(map(msgspec.json.encode, rows))
+        self.client.raw_insert(table, insert_block=block, fmt="JSONEachRow")
 
 
 @contextmanager
@@ -85,6 +84,10 @@ def fleet(tmp_path_factory: pytest.TempPathFactory, made: Path) -> Iterator[Stor
         store.fill("maps", made)
         store.fill("json", made, json=True)
         store.fill("no_lookup", made, lookup=False)
+        store.client.command("CREATE DATABASE signoz")
+        for statement in exporter.signoz_tables("signoz.signoz_index_v3"):
+            store.client.command(statement)
+        store.insert("signoz.signoz_index_v3", exporter.signoz_rows(made))
         without = corpus.write(folder / "without.jsonl", 12, outcomes=False)
         store.fill("no_outcome", without)
         store.client.command("CREATE DATABASE other")

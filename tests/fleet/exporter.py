@@ -65,6 +65,70 @@ def _of_protobuf(data: bytes) -> dict[str, Any]:
     return found
 
 
+_SIGNOZ = """
+CREATE TABLE {table} (
+  ts_bucket_start UInt64, resource_fingerprint String, timestamp DateTime64(9),
+  trace_id FixedString(32), span_id String, trace_state String, parent_span_id String,
+  flags UInt32, name LowCardinality(String), kind Int8, kind_string String, duration_nano UInt64,
+  status_code Int16, status_message String, status_code_string String,
+  attributes_string Map(LowCardinality(String), String),
+  attributes_number Map(LowCardinality(String), Float64),
+  attributes_bool Map(LowCardinality(String), Bool),
+  resources_string Map(LowCardinality(String), String), events Array(String), links String,
+  has_error Bool, INDEX idx_trace_id trace_id TYPE tokenbf_v1(10000, 5, 0) GRANULARITY 1
+) ENGINE = MergeTree PARTITION BY toDate(timestamp)
+ORDER BY (ts_bucket_start, resource_fingerprint, has_error, name, timestamp)
+"""
+
+
+def signoz_tables(table: str) -> Iterator[str]:
+    """The statement that makes the table of SigNoz."""
+    yield _SIGNOZ.format(table=table)
+
+
+def signoz_rows(file: Path) -> Iterator[dict[str, Any]]:
+    """The same rows as SigNoz's collector writes them: attributes by their type, lists as their
+    JSON, an event a text."""
+    for row in rows(file, json=True):
+        given: dict[str, Any] = row["SpanAttributes"]
+        numbers = {k: v for k, v in given.items() if type(v) in (int, float)}
+        flags = {k: v for k, v in given.items() if type(v) is bool}
+        seconds = int(row["Timestamp"].partition(".")[0])
+        yield {
+            "ts_bucket_start": seconds // 1800 * 1800,
+            "timestamp": row["Timestamp"],
+            "trace_id": row["TraceId"],
+            "span_id": row["SpanId"],
+            "parent_span_id": row["ParentSpanId"],
+            "name": row["SpanName"],
+            "kind_string": row["SpanKind"],
+            "duration_nano": row["Duration"],
+            "status_code_string": row["StatusCode"],
+            "status_message": row["StatusMessage"],
+            "attributes_string": {
+                k: _text(v) for k, v in given.items() if k not in numbers and k not in flags
+            },
+            "attributes_number": numbers,
+            "attributes_bool": flags,
+            "resources_string": {k: _text(v) for k, v in row["ResourceAttributes"].items()},
+            "events": [
+                msgspec.json.encode(
+                    {"name": name, "timeUnixNano": _whole(when), "attributeMap": said}
+                ).decode()
+                for name, when, said in zip(
+                    row["Events.Name"], row["Events.Timestamp"], row["Events.Attributes"],
+                    strict=True,
+                )
+            ],
+            "has_error": row["StatusCode"] == "Error",
+        }  # fmt: skip
+
+
+def _whole(decimal: str) -> int:
+    seconds, _, rest = decimal.partition(".")
+    return int(seconds) * 10**9 + int(rest)
+
+
 _KINDS = ("Unspecified", "Internal", "Server", "Client", "Producer", "Consumer")
 _STATUS = ("Unset", "Ok", "Error")
 

@@ -67,9 +67,11 @@ def test_a_store_is_named_checked_and_listed(prod: Store, tmp_path: Path) -> Non
     assert "No fleet yet" in arc("fleet", "ls").stderr
 
 
+@pytest.mark.parametrize("database", ["maps", "json", "signoz"])
 def test_what_was_pulled_is_what_an_import_of_the_file_brings(
-    prod: Store, local: Path, tmp_path: Path
+    fleet: Store, local: Path, tmp_path: Path, database: str
 ) -> None:
+    arc("fleet", "add", "prod", fleet.url(database))
     assert (
         f"prod: {RUNS} runs pulled"
         in arc("fleet", "pull", "prod", *LONG_AGO, "--limit", "0").stdout

@@ -25,7 +25,7 @@ from tests.replay.otlp_case import hexed
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 ALL = Window(BEGAN_NS - DAY_NS, BEGAN_NS + 30 * DAY_NS)
-FORMS = ("maps", "json", "no_lookup")
+FORMS = ("maps", "json", "no_lookup", "signoz")
 
 
 def ask(fleet: Store, database: str, query: str, window: Window = ALL, **more: object) -> FleetList:
