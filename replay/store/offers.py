@@ -222,6 +222,10 @@ class _Finder:
         if match is None:
             return None
         how, said = match
+        if how != "run" and offered.system is not None and self._is_own(case, offered.system):
+            offered = RequestParts(None, offered.tools)  # another agent of its own was told that
+            if offered.tools is None:
+                return None
         fit = case.fits.get(parts.tools)
         if fit is None:
             fit = fit_of(case.called, case.named, shape) if shape else Fit()
@@ -242,6 +246,11 @@ class _Finder:
             against=against,
             parts=offered,
         )
+
+    def _is_own(self, case: _Case, system: int | str) -> bool:
+        """Does the run itself hold that text, at other steps?"""
+        said = self._text(system)[1]
+        return any(self._text(each)[1] == said for each in self._systems[case.run.row])
 
     def _match(
         self, case: _Case, other: Run, parts: RequestParts, shape: Shape
