@@ -266,9 +266,9 @@ class FailuresScreen(ArcScreen):
             ViewSwitch("split(-1)", "previous split", "split the bars as before"),
             ViewSwitch("every", "every class", "every class of a run, or the first class only"),
             ViewSwitch("agreement", "agreement", "where person, judge and rule agree"),
+            ViewSwitch("held_out", "held-out", "count the runs of held-out tasks, or not"),
             ViewSwitch("layers", "layers", "layers of the eval pyramid, or the bars"),
             ViewSwitch("groups", "other groups", "two other groups of runs to compare"),
-            ViewSwitch("held_out", "held-out", "count the runs of held-out tasks, or not"),
         )
 
     def action_split(self, by: int) -> None:

@@ -30,7 +30,6 @@ from arc_tui.cli import (
     print_table,
     print_view,
 )
-from arc_tui.features.stats.behaviours import build_behaviours, notes, nothing, table
 from arc_tui.features.stats.text import (
     COMPARE,
     HEAD,
@@ -54,19 +53,7 @@ from arc_tui.features.stats.view import (
     build_stats,
 )
 from arc_tui.ui import format
-from arc_tui.views.layers import COLUMNS as LAYER_COLUMNS
-from arc_tui.views.layers import (
-    LayersRequest,
-    LayersView,
-    assert_cells,
-    basis,
-    build_layers,
-    groups_line,
-    notices,
-    sentence,
-)
-from arc_tui.views.layers import cells as layer_cells
-from arc_tui.views.runs import held_out_text, run_rows
+from arc_tui.views.runs import run_rows
 from replay.compare.rules import rules_from
 from replay.store.handle import Store
 from replay.written import called
@@ -185,6 +172,9 @@ def stats(
     at every layer of the eval pyramid, the two newest variants, prompts or models unless named.
     """
     if layers:
+        from arc_tui.features.stats.printed import print_layers
+        from arc_tui.views.layers import LayersRequest, build_layers
+
         _only_layers()
         if (before is None) != (after is None):
             raise click.UsageError("--before and --after belong together")
@@ -247,38 +237,17 @@ def _only_layers() -> None:
             raise click.UsageError(f"--layers and {option.opts[0]} cannot be combined")
 
 
-def print_layers(out: Console, view: LayersView) -> None:
-    """The sentence, the layers, the asserts where there are any, and what has to be known."""
-    print_line(out, format.plain(sentence(view)), "bold")
-    print_line(out, format.plain(groups_line(view)))
-    out.print()
-    print_table(out, LAYER_COLUMNS, [list(layer_cells(each)) for each in view.figures.layers])
-    if view.figures.asserts:
-        out.print()
-        head = ["assert", "before", "after", "completions", ""]
-        print_table(out, head, [list(row) for row in assert_cells(view)])
-    out.print()
-    for line in notices(view):
-        print_line(out, format.plain(line), "yellow")
-    held = held_out_text(view.held_out)
-    if held:
-        print_line(out, f"{held}.", "yellow")
-    for line in basis(view):
-        print_line(out, line, "dim")
-
-
 def _print_behaviours(
     query: str, by: Sequence[str], *, every: bool, as_json: bool, db: Path | None
 ) -> int:
     """A row a behaviour. Exit code 1: no run names one."""
+    from arc_tui.features.stats.behaviours import build_behaviours, nothing
+    from arc_tui.features.stats.printed import print_behaviours
+
     with open_judged(db) as store:
         view = build_behaviours(store, query, by, every=every)
-    if as_json:
-        print_json(view)
-    elif view.behaviours:
-        out = console()
-        print_table(out, *table(view))
-        print_line(out, "\n".join(notes(view)), "dim")
+    if as_json or view.behaviours:
+        print_view(view, as_json, print_behaviours)
     else:
         click.echo(nothing(view), err=True)
     return 0 if view.behaviours else 1
