@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from msgspec import Struct
 from rich.cells import cell_len
 from rich.text import Text
 from textual.app import ComposeResult
@@ -35,7 +34,7 @@ from arc_tui.ui import format
 from arc_tui.ui.bindings import bind, pane_keys
 from arc_tui.ui.document import Block, Document
 from arc_tui.ui.format import fit
-from arc_tui.ui.group_choice import Queries, ask_groups
+from arc_tui.ui.group_choice import GroupChoice, GroupsFound, Refused, refusal
 from arc_tui.ui.keys import KeyBar
 from arc_tui.ui.list import RowList
 from arc_tui.ui.page import Page
@@ -153,12 +152,6 @@ def _blocks(view: DriftView, row: DriftRow | None) -> Iterator[Block]:
             yield from (Block(text=line) for line in said)
 
 
-class Refused(Struct, frozen=True):
-    """Why two groups cannot be compared, and what to do."""
-
-    why: str
-
-
 class DriftScreen(ArcScreen):
     """The environments of two groups of runs."""
 
@@ -189,17 +182,10 @@ class DriftScreen(ArcScreen):
             super().__init__()
             self.found = found
 
-    class GroupsFound(Message):
-        """What groups of runs there are was looked for."""
-
-        def __init__(self, groups: Queries) -> None:
-            super().__init__()
-            self.groups = groups
-
     def __init__(self, path: Path, first: str = "", second: str = "") -> None:
         """Without both queries a person is asked for them."""
         super().__init__(path)
-        self._queries = (first, second)
+        self._groups = GroupChoice(self, TITLES, group_queries, (first, second))
 
     def compose(self) -> ComposeResult:
         yield DriftHead().data_bind(DriftScreen.view)
@@ -210,7 +196,7 @@ class DriftScreen(ArcScreen):
 
     def on_mount(self) -> None:
         self.differences.focus()
-        if all(self._queries):
+        if self._groups.is_made:
             self._compare()
         else:
             self.action_choose()
@@ -219,31 +205,30 @@ class DriftScreen(ArcScreen):
         """Offer the groups there are, once they are known."""
         if self.view is None:
             self._wait("Finding groups of runs")
-        self.hold_keys(self.ask(group_queries, self.GroupsFound, group="groups"))
+        self._groups.look()
 
-    def on_drift_screen_groups_found(self, event: GroupsFound) -> None:
+    def on_groups_found(self, event: GroupsFound) -> None:
         if self.is_current:
             if self.view is None:
                 self.head.waiting = "No runs chosen yet."
-            ask_groups(self.app, TITLES, event.groups, self._take_groups)
+            self._groups.offer(event.groups, self._take_groups)
 
-    def _take_groups(self, queries: tuple[str, str] | None) -> None:
-        if queries is not None:
-            self._queries = queries
+    def _take_groups(self, made: bool) -> None:
+        if made:
             self._compare()
-        elif not all(self._queries):
+        elif not self._groups.is_made:
             self.dismiss()
 
     def _compare(self) -> None:
         self._wait("Comparing")
-        request = DriftRequest(first=self._queries[0], second=self._queries[1])
+        first, second = self._groups.queries
+        request = DriftRequest(first=first, second=second)
 
         def build(store: Store) -> DriftView | Refused:
             try:
                 return build_drift(store, request)
             except ArcError as error:
-                said = (format.one_line(error.message), format.one_line(error.hint))
-                return Refused("\n".join(filter(None, said)))
+                return refusal(error)
 
         self.ask(build, self.Loaded, group="drift")
 
@@ -251,7 +236,7 @@ class DriftScreen(ArcScreen):
         found = event.found
         self.view = None if isinstance(found, Refused) else found
         if isinstance(found, Refused):
-            first, second = map(format.one_line, self._queries)
+            first, second = map(format.one_line, self._groups.queries)
             self.head.waiting = f"{first} against {second}\n{found.why}"
             self.differences.nothing = f"No answer.\n\n{self.key_of('drift.choose')}   other runs"
             self.differences.rows_changed()
@@ -281,7 +266,7 @@ class DriftScreen(ArcScreen):
         return self.view is not None if action in {"copy", "pane"} else True
 
     def action_refresh(self) -> None:
-        if all(self._queries):
+        if self._groups.is_made:
             self._compare()
 
     def action_pane(self) -> None:

@@ -27,7 +27,7 @@ from arc_tui.navigation import OpenClassify, OpenEditTest, OpenRuns, OpenSuggest
 from arc_tui.ui import format
 from arc_tui.ui.bindings import bind, pane_keys
 from arc_tui.ui.document import Block
-from arc_tui.ui.group_choice import Queries, ask_groups
+from arc_tui.ui.group_choice import GroupChoice, GroupsFound
 from arc_tui.ui.keys import KeyBar
 from arc_tui.ui.list import RowList
 from arc_tui.ui.page import Page
@@ -69,6 +69,7 @@ OfBar: TypeAlias = OpenRuns | OpenEditTest | OpenSuggestions | OpenClassify
 """Opens a screen on the runs behind a bar."""
 
 READING = "Reading the runs of both groups"
+GROUPS = ("before: the runs to compare with", "after: the runs that are compared")
 
 _OF_BARS = {"classify", "list", "suggest", "try"}
 """Actions on the bar under the cursor."""
@@ -136,13 +137,6 @@ class FailuresScreen(ArcScreen):
             super().__init__()
             self.found = found
 
-    class GroupsFound(Message):
-        """What groups of runs there are was looked for."""
-
-        def __init__(self, groups: Queries) -> None:
-            super().__init__()
-            self.groups = groups
-
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self._request = FailuresRequest()
@@ -151,7 +145,7 @@ class FailuresScreen(ArcScreen):
         """Are the runs behind the bar being read?"""
         self._to_open: type[OfBar] | None = None
         """The screen that is wanted on the runs behind the bar, once they were read."""
-        self._groups: tuple[str, str] | None = None
+        self._groups = GroupChoice(self, GROUPS, group_queries)
 
     def compose(self) -> ComposeResult:
         yield Headline(id="head")
@@ -311,7 +305,7 @@ class FailuresScreen(ArcScreen):
     def _load_layers(self) -> None:
         if not self.pyramid.document:
             self.pyramid.document = (Block(text=READING, style="quiet"),)
-        before, after = self._groups or (None, None)
+        before, after = (query or None for query in self._groups.queries)
         request = LayersRequest(
             before=before, after=after, with_held_out=self._request.with_held_out
         )
@@ -333,17 +327,11 @@ class FailuresScreen(ArcScreen):
             self.pyramid.document = layers_page(found)
 
     def action_groups(self) -> None:
-        self.hold_keys(self.ask(group_queries, self.GroupsFound, group="groups"))
+        self._groups.look()
 
-    def on_failures_screen_groups_found(self, event: GroupsFound) -> None:
+    def on_groups_found(self, event: GroupsFound) -> None:
         if self.is_current:
-            titles = ("before: the runs to compare with", "after: the runs that are compared")
-            ask_groups(self.app, titles, event.groups, self._take_groups)
-
-    def _take_groups(self, queries: tuple[str, str] | None) -> None:
-        if queries is not None:
-            self._groups = queries
-            self._load_layers()
+            self._groups.offer(event.groups, lambda made: self._load_layers() if made else None)
 
     def action_list(self) -> None:
         self._open_runs_of_bar(OpenRuns)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from msgspec import Struct
 from rich.cells import cell_len
 from rich.text import Text
 from textual.app import ComposeResult
@@ -25,7 +24,7 @@ from arc_tui.ui import format
 from arc_tui.ui.bindings import bind, pane_keys
 from arc_tui.ui.document import Block, Document
 from arc_tui.ui.format import fit
-from arc_tui.ui.group_choice import Queries, ask_groups
+from arc_tui.ui.group_choice import GroupChoice, GroupsFound, Refused, refusal
 from arc_tui.ui.keys import KeyBar
 from arc_tui.ui.list import RowList
 from arc_tui.ui.page import Page
@@ -55,6 +54,7 @@ LEAST, MOST = 12, 60
 LOOKING = "Finding groups of runs"
 READING = "Comparing"
 CHOOSE = "No runs chosen yet."
+TITLES = ("baseline: the runs to hold against", "candidate: the runs of the change")
 
 
 class GateTasks(RowList):
@@ -167,12 +167,6 @@ def _blocks(view: GateView) -> Iterator[Block]:
     yield from (Block(text=line, style="quiet") for line in basis(view))
 
 
-class Refused(Struct, frozen=True):
-    """Why two groups cannot be compared, and what to do."""
-
-    why: str
-
-
 class GateScreen(ArcScreen):
     """A candidate held against a baseline."""
 
@@ -208,17 +202,10 @@ class GateScreen(ArcScreen):
             super().__init__()
             self.found = found
 
-    class GroupsFound(Message):
-        """What groups of runs there are was looked for."""
-
-        def __init__(self, groups: Queries) -> None:
-            super().__init__()
-            self.groups = groups
-
     def __init__(self, path: Path, baseline: str = "", candidate: str = "") -> None:
         """Without both queries a person is asked for them."""
         super().__init__(path)
-        self._queries = (baseline, candidate)
+        self._groups = GroupChoice(self, TITLES, group_queries, (baseline, candidate))
 
     def compose(self) -> ComposeResult:
         yield GateHead().data_bind(GateScreen.view)
@@ -229,7 +216,7 @@ class GateScreen(ArcScreen):
 
     def on_mount(self) -> None:
         self.tasks.focus()
-        if all(self._queries):
+        if self._groups.is_made:
             self._compare()
         else:
             self.action_choose()
@@ -240,35 +227,32 @@ class GateScreen(ArcScreen):
         """Offer the groups there are, once they are known."""
         if self.view is None:
             self._wait(LOOKING)
-        self.hold_keys(self.ask(group_queries, self.GroupsFound, group="groups"))
+        self._groups.look()
 
-    def on_gate_screen_groups_found(self, event: GroupsFound) -> None:
+    def on_groups_found(self, event: GroupsFound) -> None:
         if self.is_current:
             if self.view is None:
                 self.head.waiting = CHOOSE
-            titles = ("baseline: the runs to hold against", "candidate: the runs of the change")
-            ask_groups(self.app, titles, event.groups, self._take_groups)
+            self._groups.offer(event.groups, self._take_groups)
 
-    def _take_groups(self, queries: tuple[str, str] | None) -> None:
-        if queries is not None:
-            self._queries = queries
+    def _take_groups(self, made: bool) -> None:
+        if made:
             self._compare()
-        elif not all(self._queries):
+        elif not self._groups.is_made:
             self.dismiss()
 
     # --- the gate
 
     def _compare(self) -> None:
         self._wait(READING)
-        baseline, candidate = self._queries
+        baseline, candidate = self._groups.queries
         request = GateRequest(baseline=baseline, candidate=candidate)
 
         def build(store: Store) -> GateView | Refused:
             try:
                 return build_gate(store, request)
             except ArcError as error:
-                said = (format.one_line(error.message), format.one_line(error.hint))
-                return Refused("\n".join(filter(None, said)))
+                return refusal(error)
 
         self.ask(build, self.Loaded, group="gate")
 
@@ -276,7 +260,7 @@ class GateScreen(ArcScreen):
         found = event.found
         self.view = None if isinstance(found, Refused) else found
         if isinstance(found, Refused):
-            before, after = map(format.one_line, self._queries)
+            before, after = map(format.one_line, self._groups.queries)
             self.head.waiting = f"{after} against {before}\n{found.why}"
             self.tasks.nothing = f"No answer.\n\n{self.key_of('gate.choose')}   other runs"
             self.tasks.rows_changed()
@@ -302,14 +286,14 @@ class GateScreen(ArcScreen):
         self.changed_only = not self.changed_only
 
     def action_refresh(self) -> None:
-        if all(self._queries):
+        if self._groups.is_made:
             self._compare()
 
     def action_pane(self) -> None:
         (self.tasks if self.focused is self.page else self.page).focus()
 
     def action_environments(self) -> None:
-        self.post_message(OpenDrift(*self._queries))
+        self.post_message(OpenDrift(*self._groups.queries))
 
     def action_copy(self) -> None:
         assert self.view is not None
