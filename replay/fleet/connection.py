@@ -47,10 +47,9 @@ class Bounds(Struct, frozen=True, kw_only=True):
 
 
 class Read(Struct, kw_only=True):
-    """What questions have read so far, as the store counts it."""
+    """How many queries were answered so far, and what they read as the store counts it."""
 
-    questions: int = 0
-    rows: int = 0
+    queries: int = 0
     bytes_read: int = 0
 
 
@@ -98,8 +97,7 @@ class Connection:
         """
         with self._sentences():
             found = self._client.query(sql, parameters=dict(values or {}), query_formats=_FORMATS)
-        self.read.questions += 1
-        self.read.rows += int(found.summary.get("read_rows", 0))
+        self.read.queries += 1
         self.read.bytes_read += int(found.summary.get("read_bytes", 0))
         return found.result_rows
 
@@ -109,7 +107,7 @@ class Connection:
             found = self._client.query_row_block_stream(
                 sql, parameters=dict(values or {}), query_formats=_FORMATS
             )
-            self.read.questions += 1
+            self.read.queries += 1
             with found as stream:
                 yield from stream
 

@@ -14,6 +14,7 @@ JSON as of 39f94831); MIT: SigNoz/signoz-otel-collector
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from msgspec import Struct, structs
 
@@ -33,7 +34,6 @@ class Dialect(Struct, frozen=True, kw_only=True):
     only ones whose runs are asked for, () for all.
     """
 
-    name: str
     title: str
     spans: str
     trace: str
@@ -203,7 +203,7 @@ def _tool(of: Attribute, kind: str, span_name: str) -> str:
 
 def _of_attributes(
     of: Attribute, resource: Attribute, *, root: str, span_name: str, labels: str
-) -> dict[str, str | Mapping[str, str]]:
+) -> dict[str, Any]:
     """The fields of a dialect that attributes tell."""
     kind = _kind(of, span_name)
     answered = _first(of, attributes.ANSWERED_MODEL)
@@ -294,7 +294,6 @@ def _exporter_table(
         events.format("Events.Attributes"),
     )  # fmt: skip
     return Dialect(
-        name=f"exporter-{form.lower()}",
         title=f"OpenTelemetry exporter ({form})",
         spans=identifier(table),
         trace="TraceId",
@@ -312,7 +311,7 @@ def _exporter_table(
         lookup=identifier(lookup)
         if tables.get(lookup, {}).keys() >= {"TraceId", "Start", "End"}
         else None,
-        **_of_attributes(of, resource, root=root, span_name="SpanName", labels=labels),  # type: ignore[arg-type]
+        **_of_attributes(of, resource, root=root, span_name="SpanName", labels=labels),
     )
 
 
@@ -342,7 +341,6 @@ def _signoz(tables: Tables) -> Dialect | None:
         f" lower(coalesce(nullIf({label}, ''), {old})), ''), events)"
     )
     return Dialect(
-        name="signoz",
         title="SigNoz",
         spans=identifier(table),
         trace="trace_id",
@@ -368,7 +366,7 @@ def _signoz(tables: Tables) -> Dialect | None:
         **_of_attributes(
             _of_maps, _of_map("resources_string"), root="parent_span_id = ''", span_name="name",
             labels=labels,
-        ),  # type: ignore[arg-type]
+        ),
     )  # fmt: skip
 
 

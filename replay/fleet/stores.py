@@ -40,7 +40,6 @@ class FleetStore(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     url: str
     services: tuple[str, ...] = ()
-    project: str | None = None
     ca: str | None = None
 
 

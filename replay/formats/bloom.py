@@ -73,7 +73,7 @@ _FIELDS = {
     "metadata", "events", "messages", "target_messages", "transcript_id", "schema_version",
     "target_system_prompt", "target_tools", "evaluator_model_id", "target_model_id",
 }  # fmt: skip
-_STAGES = {
+_STAGE_FILES = {
     "understanding.json", "ideation.json", "rollout.json", "judgment.json",
     "decomposition.json", "variation.json", "evaluation.json",
 }  # fmt: skip
@@ -92,7 +92,7 @@ def sniff(head: Head) -> bool:
 def part_of(path: Path) -> Path | None:
     """The first of the transcripts that the file of a stage stands beside: what it repeats of them
     is no run of its own."""
-    if path.name not in _STAGES:
+    if path.name not in _STAGE_FILES:
         return None
     beside = [*path.parent.glob("transcript_*.json"), *path.parent.glob("transcripts/transcript_*")]
     return min((each for each in beside if _NAMED.fullmatch(each.name)), default=None)

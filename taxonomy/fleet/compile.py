@@ -8,7 +8,7 @@ would, a note says what.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import Struct
@@ -44,23 +44,20 @@ class Compiled(Struct, frozen=True):
     notes: tuple[str, ...]
 
 
-def compile_query(text: str, dialect: Dialect, window: Window, *, outcomes: bool) -> Compiled:
-    """What a question means in a store. `outcomes` tells whether anything in the window has an
-    outcome: without one, failed means a failed call, and a note says so.
+def compile_text(
+    text: str, dialect: Dialect, window: Window, has_outcomes: Callable[[], bool]
+) -> Compiled:
+    """What a question means in a store. `has_outcomes` is asked where the question is about
+    outcomes: where nothing in the window has one, failed means a failed call, and a note says so.
 
     Raises BadQuery with the place of what cannot be read, or cannot be asked of a store.
     """
     tree = parse(text)
-    meaning = _Meaning(dialect, window, outcomes)
+    meaning = _Meaning(dialect, window, has_outcomes)
     sql = "1" if tree is None else meaning.of(tree)
     if dialect.services:
         sql = f"({sql}) AND {meaning.of_services()}"
     return Compiled(sql, meaning.values, tuple(dict.fromkeys(meaning.notes)))
-
-
-def span_window(dialect: Dialect, window: Window) -> str:
-    """The condition on spans of runs of a window. It has no end: a run goes on after it."""
-    return dialect.since(window.from_ns)
 
 
 _SUMS = {
@@ -83,7 +80,7 @@ _ON_SPANS = {
 """Quantities of a step, of its model call."""
 
 _BY_RULES = "it is what rules and people say of a run here"
-_LACKS = {
+LACKS = {
     "task": "spans name no task", "trial": "spans name no trial",
     "title": "a title is made of messages", "format": "a store has one format",
     "path": "a store has no files", "id": "the id of a run is made when it is pulled",
@@ -110,10 +107,10 @@ _COUNTED = "steps, calls and tokens are counted by span; a call that two spans t
 class _Meaning:
     """What a tree means in a dialect."""
 
-    def __init__(self, dialect: Dialect, window: Window, outcomes: bool) -> None:
+    def __init__(self, dialect: Dialect, window: Window, has_outcomes: Callable[[], bool]) -> None:
         self._d = dialect
         self._window = window
-        self._outcomes = outcomes
+        self._has_outcomes = has_outcomes
         self.values: dict[str, Any] = {}
         self.notes: list[str] = []
 
@@ -135,9 +132,10 @@ class _Meaning:
     # --- conditions on traces
 
     def _spans(self, condition: str) -> str:
-        """The traces with a span of which it is true."""
+        """The traces with a span of which it is true. Spans are read to the end of the store: a
+        run goes on after the window."""
         d = self._d
-        seen = span_window(d, self._window)
+        seen = d.since(self._window.from_ns)
         return f"trace IN (SELECT {d.trace} FROM {d.spans} WHERE {seen} AND ({condition}))"
 
     def of_services(self) -> str:
@@ -148,7 +146,7 @@ class _Meaning:
     def _sums(self, condition: str) -> str:
         """The traces of whose spans together it is true."""
         d = self._d
-        seen = span_window(d, self._window)
+        seen = d.since(self._window.from_ns)
         return (
             f"trace IN (SELECT {d.trace} FROM {d.spans} WHERE {seen}"
             f" GROUP BY {d.trace} HAVING {condition})"
@@ -185,8 +183,8 @@ class _Meaning:
     def _field(self, asked: Asks) -> str:
         field = known_field(asked)
         name = field.name
-        if name in _LACKS:
-            raise BadQuery(f"{name} cannot be asked of this store: {_LACKS[name]}", asked.at, PULL)
+        if name in LACKS:
+            raise BadQuery(f"{name} cannot be asked of this store: {LACKS[name]}", asked.at, PULL)
         if name in _SUMS or name in _ON_SPANS:
             assert isinstance(field, Number)
             return self._quantity(field, asked)
@@ -210,7 +208,7 @@ class _Meaning:
         field = known_field(asked)
         assert isinstance(field, Choice)
         d, wanted = self._d, chosen(field.of, asked)
-        if not self._outcomes:
+        if not self._has_outcomes():
             self.notes += [NO_OUTCOME, _ERRORS]
             failed = self._sums(_SUMS["errors"][0].format(d=d) + " > 0")
             parts = [failed if each == "failed" else f"NOT ({failed})" for each in wanted]
@@ -326,9 +324,3 @@ def _character(each: str) -> str:
     escaped = each.encode("utf-16-be").hex()
     units = "".join(rf"\\+u{escaped[at : at + 4]}" for at in range(0, len(escaped), 4))
     return f"(?:{plain}|{units})"
-
-
-def fields_of_stores() -> Iterator[str]:
-    """The fields that can be asked of a store."""
-    yield from "outcome model agent variant source label says tool tool.error step.error".split()
-    yield from ("start", "since", "before", *_SUMS, *_ON_SPANS)

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from replay.fleet.connection import Connection
 from replay.fleet.dialects import Dialect
-from taxonomy.fleet.compile import Compiled, Window, compile_query, span_window
+from taxonomy.fleet.compile import Compiled, Window, compile_text
 
 PAGE = 200
 """Ids that are read together."""
@@ -51,16 +51,15 @@ class FleetList(Struct, frozen=True, kw_only=True):
 def has_outcomes(connection: Connection, dialect: Dialect, window: Window) -> bool:
     """Does any root of the window tell an outcome?"""
     sql = (
-        f"SELECT 1 FROM {dialect.spans} WHERE {span_window(dialect, window)}"
+        f"SELECT 1 FROM {dialect.spans} WHERE {dialect.since(window.from_ns)}"
         f" AND {dialect.parent} = '' AND {dialect.outcome} <> '' LIMIT 1"
     )
     return bool(connection.rows(sql))
 
 
-def question(connection: Connection, dialect: Dialect, text: str, window: Window) -> Compiled:
-    """The question compiled. Raises BadQuery, FleetError."""
-    asks = "outcome" in text and has_outcomes(connection, dialect, window)
-    return compile_query(text, dialect, window, outcomes=asks)
+def compile_query(connection: Connection, dialect: Dialect, text: str, window: Window) -> Compiled:
+    """The question compiled for what is in the store. Raises BadQuery, FleetError."""
+    return compile_text(text, dialect, window, lambda: has_outcomes(connection, dialect, window))
 
 
 def list_runs(
@@ -68,7 +67,7 @@ def list_runs(
 ) -> FleetList:
     """The newest runs that a question means. Traces without a span of a model, a tool or an agent
     are no runs. Raises BadQuery, FleetError."""
-    asked = question(connection, dialect, text, window)
+    asked = compile_query(connection, dialect, text, window)
     found: list[FleetRun] = []
     for ids in pages(connection, dialect, asked, window):
         for run in sums(connection, dialect, ids, window):

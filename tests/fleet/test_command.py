@@ -119,6 +119,16 @@ def test_a_pull_that_was_stopped_goes_on_where_it_was(prod: Store, tmp_path: Pat
         assert len(trace_rows(store)) == RUNS
 
 
+def test_a_pull_says_what_it_took_the_question_for_and_that_older_runs_match(fleet: Store) -> None:
+    arc("fleet", "add", "prod", fleet.url("no_outcome"))
+    said = arc("fleet", "pull", "prod", "outcome:failed", *LONG_AGO, "--limit", "1").stderr
+    assert "no run in this time has an outcome" in said
+    assert "older runs match too; --limit 1 was reached" in said
+    every = arc("fleet", "pull", "prod", *LONG_AGO).stderr
+    assert "outcome" not in every
+    assert "older runs" not in every
+
+
 def test_a_list_tells_which_runs_are_here(prod: Store) -> None:
     arc("fleet", "pull", "prod", *LONG_AGO, "--limit", "2")
     found: dict[str, Any] = json.loads(

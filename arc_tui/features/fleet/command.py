@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -29,9 +29,7 @@ from taxonomy.fleet.compile import Window
 from taxonomy.query.values import SPANS_NS, moment, number
 
 if TYPE_CHECKING:
-    from replay.fleet.connection import Bounds
-
-_SINCE = "7d"
+    from arc_tui.features.fleet.run import FleetRequest
 
 
 def _when(text: str, now_ns: int) -> int:
@@ -54,12 +52,13 @@ def _window(since: str, until: str | None) -> Window:
     return window
 
 
-def bounds_options(command: Fn) -> Fn:
-    """The time that is asked for, and what one query may take: `since`, `until`, `max_seconds`,
-    `max_read`."""
+def question_options(command: Fn) -> Fn:
+    """What is asked of a store and what one query may take: `query`, `since`, `until`,
+    `max_seconds`, `max_read`, `limit`; beside them `as_json` and `db`."""
     return with_options(
+        click.argument("query", nargs=-1),
         click.option(
-            "--since", default=_SINCE, show_default=True, help="Runs begun since: 12h, 7d or a day."
+            "--since", default="7d", show_default=True, help="Runs begun since: 12h, 7d or a day."
         ),
         click.option("--until", help="Runs begun before: 12h (ago), 7d or a day; default: now."),
         click.option(
@@ -77,7 +76,25 @@ def bounds_options(command: Fn) -> Fn:
             show_default=True,
             help="A query may read so many GB.",
         ),
+        limit_option,
+        json_option,
+        db_option,
     )(command)
+
+
+def _request(name: str, asked: dict[str, Any]) -> FleetRequest:
+    """The options of `question_options` as one request. Raises ArcError."""
+    from arc_tui.features.fleet.run import FleetRequest
+    from replay.fleet.connection import Bounds
+
+    require("arc fleet", *_NEEDS, extra="fleet")
+    return FleetRequest(
+        fleet=name,
+        query=" ".join(asked["query"]),
+        window=_window(asked["since"], asked["until"]),
+        bounds=Bounds(seconds=asked["max_seconds"], bytes_read=asked["max_read"] * 1_000_000_000),
+        limit=asked["limit"] or None,
+    )
 
 
 _NEEDS = ("clickhouse_connect",)
@@ -93,7 +110,6 @@ _NEEDS = ("clickhouse_connect",)
 @click.argument("url")
 @click.option("--password", is_flag=True, help="Ask for the password; it goes to the keyring.")
 @click.option("--service", "services", multiple=True, help="Only runs of this service; repeatable.")
-@click.option("--project", help="Only runs of this project, where a store has several.")
 @click.option(
     "--ca",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -106,7 +122,6 @@ def add(
     url: str,
     password: bool,
     services: tuple[str, ...],
-    project: str | None,
     ca: Path | None,
     no_check: bool,
     as_json: bool,
@@ -126,7 +141,6 @@ def add(
     store = FleetStore(
         url=str(address_of(url)),
         services=services,
-        project=project,
         ca=None if ca is None else str(ca.absolute()),
     )
     if password:
@@ -162,22 +176,8 @@ def remove(name: str) -> int:
     epilog=examples("arc fleet ls", "arc fleet ls prod 'outcome:failed tool:search' --since 7d")
 )
 @click.argument("name", required=False)
-@click.argument("query", nargs=-1)
-@bounds_options
-@limit_option
-@json_option
-@db_option
-def ls(
-    name: str | None,
-    query: tuple[str, ...],
-    since: str,
-    until: str | None,
-    max_seconds: int,
-    max_read: int,
-    limit: int,
-    as_json: bool,
-    db: Path | None,
-) -> int:
+@question_options
+def ls(name: str | None, as_json: bool, db: Path | None, **asked: Any) -> int:
     """List runs of a trace store, the newest first; without NAME, the stores.
 
     QUERY is as for `arc ls`. What a store cannot tell is refused, never left out. A run is not
@@ -190,32 +190,22 @@ def ls(
     from arc_tui.features.fleet.run import list_fleet
     from arc_tui.features.fleet.text import HEADINGS, cells, notes, summary
 
-    require("arc fleet", *_NEEDS, extra="fleet")
-    window = _window(since, until)
+    request = _request(name, asked)
     with open_store(db) as store:
-        view = list_fleet(
-            name, " ".join(query), window, _bounds(max_seconds, max_read), store,
-            limit=limit or None,
-        )  # fmt: skip
+        view = list_fleet(store, request)
     if as_json:
         print_json(view)
         return 0
+    err = console(err=True)
     if view.runs:
         print_list(console(), HEADINGS, [cells(each) for each in view.runs])
     else:
         words = f" match '{format.one_line(view.query)}'" if view.query else ""
-        click.echo(f"No runs{words} since {since}. Try: an earlier --since", err=True)
-    err = console(err=True)
+        print_line(err, f"No runs{words} since {asked['since']}. Try: an earlier --since")
     print_line(err, summary(view))
     for note in notes(view):
         print_line(err, note, "dim")
     return 0
-
-
-def _bounds(seconds: int, read_gb: int) -> Bounds:
-    from replay.fleet.connection import Bounds
-
-    return Bounds(seconds=seconds, bytes_read=read_gb * 1_000_000_000)
 
 
 def _list_stores(as_json: bool) -> int:
@@ -228,11 +218,8 @@ def _list_stores(as_json: bool) -> int:
     elif known:
         print_list(
             console(),
-            ["name", "url", "services", "project"],
-            [
-                [name, each.url, ", ".join(each.services), each.project or ""]
-                for name, each in sorted(known.items())
-            ],
+            ["name", "url", "services"],
+            [[name, each.url, ", ".join(each.services)] for name, each in sorted(known.items())],
         )
     else:
         click.echo("No fleet yet. Try: arc fleet add NAME URL", err=True)
@@ -246,22 +233,8 @@ def _list_stores(as_json: bool) -> int:
     )
 )
 @click.argument("name")
-@click.argument("query", nargs=-1)
-@bounds_options
-@limit_option
-@json_option
-@db_option
-def pull(
-    name: str,
-    query: tuple[str, ...],
-    since: str,
-    until: str | None,
-    max_seconds: int,
-    max_read: int,
-    limit: int,
-    as_json: bool,
-    db: Path | None,
-) -> int:
+@question_options
+def pull(name: str, as_json: bool, db: Path | None, **asked: Any) -> int:
     """Copy runs of a trace store into the database: masked, indexed and diagnosed.
 
     A run that is here already is not read again, so the command can be stopped and given again.
@@ -271,13 +244,9 @@ def pull(
     from arc_tui.features.fleet.run import pull as pull_runs
     from arc_tui.features.fleet.text import pulled_lines
 
-    require("arc fleet", *_NEEDS, extra="fleet")
-    window = _window(since, until)
+    request, err = _request(name, asked), console(err=True)
     with open_store(db) as store:
-        work = pull_runs(
-            name, " ".join(query), window, _bounds(max_seconds, max_read), store,
-            limit=limit or None,
-        )  # fmt: skip
+        work = pull_runs(store, request, lambda note: print_line(err, note, "dim"))
         report = drain_import(work)
     if as_json:
         print_json(report)
@@ -285,5 +254,5 @@ def pull(
     for line in pulled_lines(name, report):
         print_line(console(), line)
     for error in report.errors:
-        print_line(console(err=True), f"arc: {error}", "red")
+        print_line(err, f"arc: {error}", "red")
     return report.exit_code

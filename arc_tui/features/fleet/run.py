@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -20,7 +20,17 @@ from replay.store.handle import Store
 from replay.store.rows import spans_here
 from replay.trace import FLEET
 from taxonomy.fleet.compile import Window
-from taxonomy.fleet.listing import FleetList, FleetRun, list_runs, pages, question, sums
+from taxonomy.fleet.listing import FleetRun, compile_query, list_runs, pages, sums
+
+
+class FleetRequest(Struct, frozen=True, kw_only=True):
+    """What is asked of which store, and what a query may take; `limit` None: all runs."""
+
+    fleet: str
+    query: str
+    window: Window
+    bounds: Bounds
+    limit: int | None
 
 
 def stores_file() -> Path:
@@ -64,22 +74,23 @@ class FleetView(Struct, frozen=True, kw_only=True):
     runs: tuple[Listed, ...]
     more: bool
     notes: tuple[str, ...]
-    questions: int
+    queries: int
     bytes_read: int
 
 
-def list_fleet(
-    name: str, query: str, window: Window, bounds: Bounds, store: Store, *, limit: int | None
-) -> FleetView:
+def list_fleet(store: Store, request: FleetRequest) -> FleetView:
     """The newest runs of a store that a question means. Raises BadQuery, BadFleet, FleetError."""
-    with open_fleet(name, bounds) as fleet:
-        found: FleetList = list_runs(fleet.connection, fleet.dialect, query, window, limit=limit)
+    window = request.window
+    with open_fleet(request.fleet, request.bounds) as fleet:
+        found = list_runs(
+            fleet.connection, fleet.dialect, request.query, window, limit=request.limit
+        )
         read = fleet.connection.read
         local = spans_here(store, [run.trace for run in found.rows])
     return FleetView(
-        fleet=name,
+        fleet=request.fleet,
         dialect=fleet.dialect.title,
-        query=query,
+        query=request.query,
         from_ns=window.from_ns,
         until_ns=window.until_ns,
         runs=tuple(
@@ -88,35 +99,40 @@ def list_fleet(
         ),
         more=found.more,
         notes=found.notes,
-        questions=read.questions,
+        queries=read.queries,
         bytes_read=read.bytes_read,
     )
 
 
 def pull(
-    name: str, query: str, window: Window, bounds: Bounds, store: Store, *, limit: int | None
+    store: Store, request: FleetRequest, tell: Callable[[str], None]
 ) -> Generator[Progress | ImportReport, None, None]:
     """Copy runs of a store, newest first, through the ordinary importer: masked, indexed, and
     diagnosed at the end. What is here with as many spans is not read again, so a pull that was
-    stopped goes on where it was. Yields progress, at last the report.
+    stopped goes on where it was. `tell` is given what the answer is not, and whether older runs
+    match too. Yields progress, at last the report.
 
     Raises BadQuery, BadFleet, FleetError.
     """
     reports: list[importing.FileReport] = []
-    with open_fleet(name, bounds) as fleet:
-        asked = question(fleet.connection, fleet.dialect, query, window)
+    window, limit, path = request.window, request.limit, f"{FLEET}{request.fleet}"
+    with open_fleet(request.fleet, request.bounds) as fleet:
+        asked = compile_query(fleet.connection, fleet.dialect, request.query, window)
+        for note in asked.notes:
+            tell(note)
         seen = 0
         for ids in pages(fleet.connection, fleet.dialect, asked, window):
             runs = sums(fleet.connection, fleet.dialect, ids, window)
-            runs = runs if limit is None else runs[: limit - seen]
-            seen += len(runs)
-            wanted = _not_here(store, runs)
+            taken = runs if limit is None else runs[: limit - seen]
+            seen += len(taken)
             tally = Tally()
-            batches = read_traces(fleet.connection, fleet.dialect, wanted, tally)
-            now = Progress(done=seen, total=limit or seen, path=f"{FLEET}{name}", traces=seen)
-            report = yield from importing.take_batches(store, batches, tally, now, format=otlp.NAME)
-            reports.append(report)
-            if limit is not None and seen >= limit:
+            batches = read_traces(fleet.connection, fleet.dialect, _not_here(store, taken), tally)
+            now = Progress(done=seen, total=limit or seen, path=path, traces=seen)
+            reports.append(
+                (yield from importing.take_batches(store, batches, tally, now, format=otlp.NAME))
+            )
+            if len(taken) < len(runs):
+                tell(f"older runs match too; --limit {limit} was reached")
                 break
     undiagnosed = yield from importing.diagnose_new(store)
     yield ImportReport(files=_join(reports), undiagnosed=undiagnosed)

@@ -44,9 +44,7 @@ def summary(view: FleetView) -> str:
     runs = format.count(len(view.runs), "run")
     more = "the newest " if view.more else ""
     window = f"begun {moment_text(view.from_ns)} to {moment_text(view.until_ns)} UTC"
-    took = (
-        f"{format.count(view.questions, 'query', 'queries')}, {format.file_size(view.bytes_read)}"
-    )
+    took = f"{format.count(view.queries, 'query', 'queries')}, {format.file_size(view.bytes_read)}"
     return f"{view.fleet} ({view.dialect}): {more}{runs}, {window} · {took} read"
 
 
