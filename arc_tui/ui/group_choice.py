@@ -70,11 +70,11 @@ class GroupChoice:
         question is left, the queries stay what they were."""
 
         def ask(title: str, queries: Queries, named: Callable[[str], None]) -> None:
-            def answered(query: str | None) -> None:
+            def take(query: str | None) -> None:
                 done(False) if query is None else named(query)
 
             choices = [Option(query, words) for query, words in queries]
-            self._screen.app.push_screen(AskBox(title, hint=HINT, choices=choices), answered)
+            self._screen.app.push_screen(AskBox(title, hint=HINT, choices=choices), take)
 
         def first_named(first: str) -> None:
             left = tuple(each for each in groups if each[0] != first)
