@@ -36,7 +36,7 @@ ARC = ("-m", "arc_tui", "--db")
 MOST = 100_000
 SPANS, RUNS, MEGABYTES = (1_000, 10_000, 100_000), (10_000, 100_000), (1, 5)
 PRESSES, STARTS = 25, 5
-A_ROW, THE_RUN, A_RUN = "read_file", "1.0", "0.0"
+A_ROW, THE_RUN, A_RUN = "read_file", "gpt-4o", "0.0"
 """What stands in a row of the tree, in the one of the list of one run, and in one of very many."""
 
 

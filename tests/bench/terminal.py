@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import NamedTuple
 
 COLUMNS, LINES = 120, 40
-PATIENCE_S = 600.0
+PATIENCE_S = 120.0
 QUIET_S = 0.2
 """Nothing is drawn for so long when all that a key asked for is drawn."""
 
