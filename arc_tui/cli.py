@@ -118,8 +118,10 @@ def show_estimate(
     only: bool,
     live: bool,
     as_json: bool,
+    batch: bool = False,
 ) -> bool:
     """Print what would be asked before anything live is; is that all that was wanted (`only`)?
+    `batch`: as batches, of which it also says how long they take.
 
     Raises ModelRefused before it says anything where a server would be asked without a key.
     """
@@ -130,7 +132,15 @@ def show_estimate(
         print_json(known())
     elif only or live:
         click.echo(text(known()), err=not only)
+    if batch and live and not only:
+        click.echo(BATCH_WAIT, err=True)
     return only
+
+
+BATCH_WAIT = (
+    "Batches are answered within a day. Stopping does not end them: the same command, given again,"
+    " fetches their answers."
+)
 
 
 def refuse_keyless(look: Callable[[], object]) -> None:

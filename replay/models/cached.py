@@ -13,9 +13,18 @@ run wants it. A batch whose id was lost is looked for at the server before anyth
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import closing, contextmanager
 from contextvars import ContextVar
+from itertools import islice
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -42,10 +51,14 @@ from replay.store.handle import Store
 from replay.trace import Cost
 
 MOST_REQUESTS = 10_000
-MOST_BYTES = 64 * 2**20
-"""Of one batch: well below what the service takes, so that its results fit into memory."""
+MOST_BYTES = 16 * 2**20
+"""Of one batch: well below what the service takes, so that it takes a tenth of a gigabyte here, and
+its results fit into memory."""
 
 AGAIN = "Try: run it again; only these requests are sent"
+
+TOGETHER = 200
+"""Requests whose stored answers are looked for together."""
 
 Body = dict[str, Any]
 
@@ -75,49 +88,81 @@ class Batched:
         self._keep = keep
 
     def answers(
-        self, asks: Mapping[str, Asked], *, marked: bool = False
+        self, asks: Iterable[tuple[str, Asked]], *, marked: bool = False
     ) -> Iterator[tuple[str, Body | RequestRefused]]:
-        """What each of `asks`, by key, comes to.
+        """What each of `asks`, by key, comes to. They are sent as they come, and then only their
+        keys stay in memory.
 
         Raises ModelRefused at the end where some were sent and not answered, or could not be sent.
         """
-        under_way = [batch for batch in self._found(asks) if _keys(batch) & asks.keys()]
-        held = {key for batch in under_way for key in _keys(batch)}
-        rest = {key: ask for key, ask in asks.items() if key not in held}
-        refusal: ModelRefused | None = None
-        mark = self._model.with_marker if marked else None
-        for chunk in _chunks(rest, mark):
-            try:
-                under_way.append(self._send(chunk))
-            except ModelRefused as error:
-                refusal = error
-                break
+        wanted: set[str] = set()
+        under_way: dict[str, Batch] = {}
+        refusal = self._send_all(asks, wanted, under_way, marked=marked)
         lost: Counter[str] = Counter()
-        for batch in under_way:
+        for batch in under_way.values():
             for key, outcome in self._fetch(batch):
                 if isinstance(outcome, Unanswered):
-                    lost[outcome.why] += key in asks
-                elif key in asks:
+                    lost[outcome.why] += key in wanted
+                elif key in wanted:
                     yield key, outcome
         if refusal is not None:
             raise refusal
         if lost.total():
             whys = ", ".join(f"{count} {why}" for why, count in sorted(lost.items()) if count)
             raise ModelRefused(
-                f"{lost.total()} of {len(asks)} requests got no response: {whys}", AGAIN
+                f"{lost.total()} of {len(wanted)} requests got no response: {whys}", AGAIN
             )
 
-    def _found(self, asks: Mapping[str, Asked]) -> Iterator[Batch]:
-        """The batches under way; one that was sent, or not, is looked for where it is wanted."""
-        for batch in pending(self._store, self._server, self._name):
-            if not batch.is_intent:
-                yield batch
-            elif _keys(batch) & asks.keys():
-                found = self._model.find_batch(self._sending(batch))
-                if found is None:
-                    forget(self._store, self._server, batch)
+    def _send_all(
+        self,
+        asks: Iterable[tuple[str, Asked]],
+        wanted: set[str],
+        under_way: dict[str, Batch],
+        *,
+        marked: bool,
+    ) -> ModelRefused | None:
+        """Send what no batch holds yet; why that ended early, if it did. Fills the keys of all that
+        was asked, and the batches that hold them, by id."""
+        holding = {
+            key: batch
+            for batch in pending(self._store, self._server, self._name)
+            for key in _keys(batch)
+        }
+
+        def unsent() -> Iterator[tuple[str, Asked]]:
+            for key, ask in asks:
+                wanted.add(key)
+                batch = holding.get(key)
+                if batch is not None and batch.is_intent:
+                    batch = self._look_for(batch, holding)
+                if batch is None:
+                    yield key, ask
                 else:
-                    yield answers.sent(self._store, self._server, batch, found)
+                    under_way[batch.id] = batch
+
+        rest = unsent()
+        mark = self._model.with_marker if marked else None
+        for chunk in _chunks(rest, mark):
+            try:
+                batch = self._send(chunk)
+            except ModelRefused as error:
+                for _ in rest:
+                    pass  # of what is left, batches under way may hold some
+                return error
+            under_way[batch.id] = batch
+        return None
+
+    def _look_for(self, intent: Batch, holding: dict[str, Batch]) -> Batch | None:
+        """A batch that was sent, or not, at the server; `holding` knows it from then on."""
+        found = self._model.find_batch(self._sending(intent))
+        if found is None:
+            forget(self._store, self._server, intent)
+            for key in _keys(intent):
+                del holding[key]
+            return None
+        batch = answers.sent(self._store, self._server, intent, found)
+        holding.update(dict.fromkeys(_keys(batch), batch))
+        return batch
 
     def _send(self, chunk: dict[str, tuple[str, int, Body]]) -> Batch:
         asks = {name: (key, sample) for name, (key, sample, _) in chunk.items()}
@@ -152,12 +197,12 @@ def _keys(batch: Batch) -> set[str]:
 
 
 def _chunks(
-    asks: Mapping[str, Asked], mark: Callable[[Body], Body] | None
+    asks: Iterable[tuple[str, Asked]], mark: Callable[[Body], Body] | None
 ) -> Iterator[dict[str, tuple[str, int, Body]]]:
     """The requests by their ids, as many at a time as a batch may hold."""
     chunk: dict[str, tuple[str, int, Body]] = {}
     size = 0
-    for key, (sent, sample) in asks.items():
+    for key, (sent, sample) in asks:
         body = sent.body() if mark is None else mark(sent.body())
         weight = len(digests.pack(body))
         if chunk and (len(chunk) == MOST_REQUESTS or size + weight > MOST_BYTES):
@@ -245,6 +290,7 @@ class Cached:
         self._inner = inner
         self._source = source
         self._price = price
+        self._ahead: dict[str, RequestRefused | OfflineMiss | None] = {}
 
     def complete(self, body: Body, sample: int) -> Body:
         """As `Model.complete`: the stored answer, else the one asked for."""
@@ -275,15 +321,66 @@ class Cached:
         for place, (sent, sample) in enumerate(asks):
             places.setdefault(sent.key(sample), []).append(place)
         found = answers.get_all(self._store, places, self.server)
-        self.hits += len(found)
+        self.hits += len(found.keys() - self._ahead.keys())
         for key, answer in found.items():
             yield from ((place, Answered(key, answer.body)) for place in places[key])
-        missing = {key: asks[at[0]] for key, at in places.items() if key not in found}
+        missing = {}
+        for key, at in places.items():
+            declined = self._ahead.get(key)
+            if declined is not None and key not in found:
+                yield from ((place, declined) for place in at)
+            elif key not in found:
+                missing[key] = asks[at[0]]
         if not missing:
             return
         for key, given in self._ask_missing(missing, marked=marked, batch=batch):
             outcome = Answered(key, given) if isinstance(given, dict) else given
             yield from ((place, outcome) for place in places[key])
+
+    def ask_ahead(self, asks: Iterable[Ask]) -> ModelRefused | None:
+        """Have all that is not stored answered by batches; `answers` gives what came of it then,
+        and asks for none of it again. `asks` are sent as they come: of each only its key stays in
+        memory, so they may be more than fit there. Returns why some were not sent, or not answered.
+
+        Raises ModelRefused where the model takes no batches, and Stopped after `stop`.
+        """
+        if self._inner is None:
+            return None
+        inner = self._taking_batches(self._inner)
+        elsewhere: list[Ask] = []
+        refusal: ModelRefused | None = None
+        with answers.claiming(self._store, self.server) as claim:
+            ours = self._unanswered(asks, claim, elsewhere)
+            try:
+                for key, given in self._batched(inner).answers(ours):
+                    self._ahead[key] = None if isinstance(given, dict) else given
+            except ModelRefused as error:
+                refusal = error
+                for key, given in self._ahead.items():
+                    if isinstance(given, OfflineMiss):
+                        self._ahead[key] = OfflineMiss(error.message, error.hint)
+        for _ in self.answers(elsewhere, batch=True):
+            pass  # others are asking for these, and are waited for
+        return refusal
+
+    def _unanswered(
+        self,
+        asks: Iterable[Ask],
+        claim: Callable[[Collection[str]], frozenset[str]],
+        elsewhere: list[Ask],
+    ) -> Iterator[tuple[str, Ask]]:
+        """What is not stored, once each; `elsewhere` gets what others are asking for."""
+        coming = iter(asks)
+        while group := {ask.sent.key(ask.sample): ask for ask in islice(coming, TOGETHER)}:
+            for key in answers.stored(self._store, group, self.server):
+                del group[key]
+            mine = claim([key for key in group if key not in self._ahead])
+            for key, ask in group.items():
+                if key in mine:
+                    self._ahead[key] = OfflineMiss("not answered")
+                    yield key, ask
+                elif key not in self._ahead:
+                    elsewhere.append(ask)
 
     def stored(self, sent: Sent, sample: int) -> bool:
         """Is this request answered already? One that is not is said to be lacking."""
@@ -359,11 +456,16 @@ class Cached:
         """What those without a stored answer come to, by key."""
         if self._inner is None:
             return ((key, self._miss(key)) for key in missing)
-        if batch and not isinstance(self._inner, TakesBatches):
-            raise ModelRefused(f"{self.name} does not accept batches", self._no_batches())
+        if batch:
+            self._taking_batches(self._inner)
         if isinstance(self._inner, Concurrent):
             return self._claimed(self._inner, missing, marked=marked, batch=batch)
         return self._one_by_one(missing)
+
+    def _taking_batches(self, inner: Model) -> TakesBatches:
+        if not isinstance(inner, TakesBatches):
+            raise ModelRefused(f"{self.name} does not accept batches", self._no_batches())
+        return inner
 
     def _no_batches(self) -> str:
         """What to do where the model's server takes no batches, as far as is known."""
@@ -382,7 +484,7 @@ class Cached:
             with answers.claimed(self._store, self.server, waiting) as mine:
                 ours = {key: waiting.pop(key) for key in tuple(waiting) if key in mine}
                 if ours and batch and isinstance(inner, TakesBatches):
-                    yield from self._batched(inner, ours, marked=marked)
+                    yield from self._batched(inner).answers(ours.items(), marked=marked)
                 elif ours:
                     yield from self._at_once(inner, ours, marked=marked)
             for key, answer in answers.get_all(self._store, waiting, self.server).items():
@@ -414,11 +516,8 @@ class Cached:
             for place, given in arrivals:
                 yield keys[place], given
 
-    def _batched(
-        self, inner: TakesBatches, missing: Mapping[str, Ask], *, marked: bool
-    ) -> Iterator[tuple[str, Body | RequestRefused]]:
-        batched = Batched(self._store, self.server, self.name, inner, self._taken_from_batch)
-        return batched.answers(missing, marked=marked)
+    def _batched(self, inner: TakesBatches) -> Batched:
+        return Batched(self._store, self.server, self.name, inner, self._taken_from_batch)
 
     # --- keeping
 

@@ -16,7 +16,7 @@ import os
 import platform
 import secrets
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -61,6 +61,16 @@ def get_all(store: Store, keys: Iterable[str], server: str = "") -> dict[str, An
         f"{_SELECT} AND key IN (SELECT value FROM json_each(?))", (server, wanted)
     )
     return {row[1]: _answer(row) for row in rows}
+
+
+def stored(store: Store, keys: Iterable[str], server: str = "") -> frozenset[str]:
+    """Those of the keys that a server has answered."""
+    wanted = msgspec.json.encode(list(keys)).decode()
+    rows = store.db.execute(
+        "SELECT key FROM answer WHERE server = ? AND key IN (SELECT value FROM json_each(?))",
+        (server, wanted),
+    )
+    return frozenset(row[0] for row in rows)
 
 
 def others(store: Store, key: str) -> list[str]:
@@ -245,22 +255,36 @@ _PROCESS = secrets.token_hex(8)
 
 @contextmanager
 def claimed(store: Store, server: str, keys: Collection[str]) -> Iterator[frozenset[str]]:
-    """Those of `keys` that are this thread's to ask until the end of the block.
+    """Those of `keys` that are this thread's to ask until the end of the block. As `claiming`."""
+    with claiming(store, server) as claim:
+        yield claim(keys)
+
+
+@contextmanager
+def claiming(store: Store, server: str) -> Iterator[Callable[[Collection[str]], frozenset[str]]]:
+    """Gives what claims keys: those of them that are this thread's to ask until the end of the
+    block.
 
     The others are answered, or somebody else is asking for them. Raises StoreUnusable where the
     database cannot be written: then nothing could be kept either.
     """
     if store.path is None:  # nobody else has this database
-        yield frozenset(keys)
+        yield frozenset
         return
     owner = f"{_place()}/{os.getpid()}/{_PROCESS}{threading.get_ident()}"
-    mine = _taken(store, server, owner, keys)
+    mine: set[str] = set()
     over = threading.Event()
     beats = threading.Thread(target=_beat, args=(store.path, owner, over), daemon=True)
-    if mine:
-        beats.start()
+
+    def claim(keys: Collection[str]) -> frozenset[str]:
+        taken = _taken(store, server, owner, keys)
+        if taken and not mine:
+            beats.start()
+        mine.update(taken)
+        return taken
+
     try:
-        yield mine
+        yield claim
     finally:
         over.set()
         if mine:

@@ -15,7 +15,7 @@ from typing import get_args
 from msgspec import Struct
 
 from replay.convert import Sent
-from replay.errors import OfflineMiss, RequestRefused
+from replay.errors import ModelRefused, OfflineMiss, RequestRefused
 from replay.locked.estimate import Estimate, price_of
 from replay.models.cached import Answered, Ask, Cached, Outcome
 from replay.models.protocol import BATCH_PRICE_SHARE
@@ -125,20 +125,17 @@ def answers_each(
 
 def ask_batch(
     asked: Iterable[JudgeRequest | Unasked], model: Cached, samples: int = 1, *, fresh: bool = False
-) -> None:
+) -> ModelRefused | None:
     """Have all that is lacking answered by the provider's batches, within a day at half the price;
-    `judged` and `answers_each` find it stored then, and are not to ask for it `fresh`.
-
-    Raises as they do.
+    `judged` and `answers_each` find what came then, and are not to ask for it `fresh`. As
+    `Cached.ask_ahead`.
     """
-    asks = [
+    return model.ask_ahead(
         Ask(inquiry.sent, sample)
         for inquiry in asked
         if isinstance(inquiry, JudgeRequest)
         for sample in sample_range(inquiry.sent, model, samples, fresh=fresh)
-    ]
-    for _ in model.answers(asks, batch=True):
-        pass
+    )
 
 
 def sample_range(sent: Sent, model: Cached, samples: int, *, fresh: bool = False) -> range:

@@ -295,3 +295,67 @@ def test_refused_answers_are_counted_and_exit_says_that_nothing_was_scored(
     assert "4 refused" in result.stdout
     assert "does not follow its schema" in result.stdout
     assert every(db) == []
+
+
+# --- many runs
+
+
+@pytest.fixture
+def many(db: Path) -> Path:
+    """Six failed runs more, and a passed one."""
+    for at in range(7):
+        amount = 9900 + at
+        given = trace(
+            [
+                step("I look it up.", call("get_order", {"order": at, "cents": 1}, order_id=at)),
+                step("I refund it.", call("refund_order", error("too high"), amount=amount)),
+                f"Order {at} is paid back.",
+            ],
+            task=f"Refund order {at}, please.",
+        )
+        outcome = Outcome(status="passed" if at == 6 else "failed", value=0.0, by="verifier")
+        put(db, header(f"refund {at + 10}", "0", outcome), given.spans, diagnose(given))
+    return db
+
+
+def judged_by_batch(db: Path, *arguments: str) -> Result:
+    asked = ("outcome:failed", "--model", MODEL, "--schedule", "batch", "--live")
+    return run(db, *asked, "--max-calls", "50", *arguments)
+
+
+def test_words_that_name_no_run_are_a_query_and_each_of_its_runs_has_a_line(
+    api: MessagesApi, many: Path
+) -> None:
+    result = judged_by_batch(many)
+    assert result.return_value == 0
+    assert "22 live calls at first, 0 answered already" in result.stderr
+    assert "answered within a day" in result.stderr
+    assert "7 of 7 runs scored by claude-test, mode step" in result.stdout
+    assert sum("is not found in the context" in row for row in result.stdout.splitlines()) == 2
+    assert "22 calls · 0 cached" in result.stdout
+    assert api.asked == 0
+    assert "0 calls · 22 cached" in run(many, "outcome:failed", "--model", MODEL).stdout
+
+
+def test_what_a_batch_lost_is_said_after_the_scores_and_asked_alone_the_next_time(
+    api: MessagesApi, many: Path
+) -> None:
+    api.batch_expires = [3, 21]
+    with pytest.raises(ModelRefused, match="2 of 22 requests got no response: 2 expired"):
+        judged_by_batch(many)
+    with open_ledger(many) as store:
+        kept = sum(len(step_scores(store, row)) for (row,) in store.db.execute(_KEYS))
+    assert kept == 20
+    api.batch_expires = []
+    assert "2 calls · 20 cached" in judged_by_batch(many).stdout
+    assert api.asked == 0
+
+
+_KEYS = "SELECT key FROM trace ORDER BY id"
+
+
+def test_a_name_that_is_misspelt_is_no_query(many: Path) -> None:
+    with pytest.raises(NotFound, match="no trace 'lasst'"):
+        run(many, "lasst", "--model", "demo")
+    with pytest.raises(NotFound, match="no run that matches 'tool:nothing'"):
+        run(many, "tool:nothing", "--model", "demo")

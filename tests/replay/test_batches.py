@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from replay.budget import Budget, Limits
-from replay.errors import ModelRefused, RequestRefused, Stopped
+from replay.errors import ModelRefused, OfflineMiss, RequestRefused, Stopped
 from replay.models import cached
 from replay.models.cached import Answered, Ask, Cached, request_id
 from replay.models.line import max_cost
@@ -162,6 +163,86 @@ def test_many_requests_are_sent_in_several_batches(
     with Run(api, store) as run:
         assert len(run.batch(more)) == 3
     assert [len(body["requests"]) for body in sent(api)][2:] == [1, 1, 1]
+
+
+# --- asked ahead, more than fit into memory
+
+
+def test_what_is_asked_ahead_is_sent_while_the_rest_is_still_being_made(
+    api: MessagesApi, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cached, "MOST_REQUESTS", 4)
+    monkeypatch.setattr(cached, "TOGETHER", 2)
+    sent_by_then: list[int] = []
+
+    def made() -> Iterator[Ask]:
+        for number in range(20):
+            sent_by_then.append(len(sent(api)))
+            yield ask(str(number), model=PRICED)
+
+    with Run(api, store) as run:
+        assert run.model.ask_ahead(made()) is None
+        assert (run.model.asks, run.model.hits) == (20, 0)
+        found = dict(run.model.answers([ask(str(number), model=PRICED) for number in range(20)]))
+        assert all(isinstance(each, Answered) for each in found.values())
+        assert run.model.hits == 0, "what was asked a moment ago was not there before"
+    assert [len(body["requests"]) for body in sent(api)] == [4, 4, 4, 4, 4]
+    assert sent_by_then[-1] >= 3
+    assert api.asked == 0
+    with Run(api, store) as run:
+        assert run.model.ask_ahead(made()) is None
+        assert run.model.asks == 0
+    assert len(sent(api)) == 5
+
+
+def test_what_a_batch_declined_or_lost_is_not_asked_again_alone(
+    api: MessagesApi, store: Store
+) -> None:
+    api.policy = _declining_two
+    api.batch_expires = [1, 4]
+    with Run(api, store) as run:
+        refusal = run.model.ask_ahead(ASKS)
+        assert refusal is not None
+        assert "2 of 6 requests got no response: 2 expired" in refusal.message
+        found = dict(run.model.answers(ASKS))
+    assert isinstance(found[2], RequestRefused)
+    assert [isinstance(found[at], OfflineMiss) for at in (1, 4)] == [True, True]
+    assert sum(isinstance(each, Answered) for each in found.values()) == 3
+    assert api.asked == 0
+
+
+def test_asked_ahead_beyond_the_budget_keeps_what_was_sent(
+    api: MessagesApi, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cached, "MOST_REQUESTS", 4)
+    with Run(api, store, budget=Budget(Limits(calls=5))) as run:
+        refusal = run.model.ask_ahead(ASKS)
+        assert refusal is not None
+        assert "limit of 5 calls" in refusal.message
+        found = dict(run.model.answers(ASKS))
+    assert sum(isinstance(each, Answered) for each in found.values()) == 4
+    assert (len(sent(api)), api.asked) == (1, 0)
+
+
+def test_offline_nothing_is_asked_ahead(store: Store) -> None:
+    assert Cached(store, PRICED).ask_ahead(ASKS) is None
+
+
+def test_asked_ahead_after_a_stop_goes_on_with_what_was_sent(
+    api: MessagesApi, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cached, "MOST_REQUESTS", 2)
+
+    async def stop(_: float) -> None:
+        run.model.stop()
+
+    with Run(api, store, sleep=stop) as run, pytest.raises(Stopped):
+        run.model.ask_ahead(ASKS)
+    assert len(sent(api)) == 3
+    with Run(api, store) as run:
+        assert run.model.ask_ahead(reversed(ASKS)) is None
+        assert run.model.asks == 6
+    assert len(sent(api)) == 3
 
 
 # --- money

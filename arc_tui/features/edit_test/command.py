@@ -180,6 +180,7 @@ def try_(
             only=only_estimate,
             live=request.live,
             as_json=as_json,
+            batch=request.schedule == "batch",
         ):
             return 0
         views: list[EditTestView] = []

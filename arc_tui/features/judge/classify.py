@@ -10,17 +10,16 @@ from msgspec import Struct, structs
 
 from arc_tui.experiments.models import ModelPool
 from arc_tui.experiments.request import ExperimentRequest, named_judge
-from arc_tui.features.judge.run import load_with_gold
+from arc_tui.features.judge.run import load_with_gold, runs_named
 from arc_tui.ui import format
 from arc_tui.views.runs import chosen
 from arc_tui.views.scores import stands
-from replay.errors import NotFound, OfflineMiss, RequestRefused
+from replay.errors import ModelRefused, OfflineMiss, RequestRefused
 from replay.locked.estimate import NO_CALLS, Estimate
 from replay.models.cached import Answered, Cached, Outcome
 from replay.models.choose import DEMO, label
 from replay.store import read
 from replay.store.handle import Store, now_ns
-from replay.store.rows import trace_row
 from replay.trace import Trace
 from taxonomy.calibration.class_gate import class_trust
 from taxonomy.classes import FailureClass, class_label
@@ -98,7 +97,7 @@ def runs_to_classify(
 
     `tagged`: those of the query that people tagged or marked clean. Raises BadQuery.
     """
-    named = _find_runs(store, words) if words and not tagged else None
+    named = runs_named(store, words) if words and not tagged else None
     if named is not None:
         return named
     without = held_out_note(store, shown=with_held_out).hidden
@@ -113,14 +112,6 @@ def runs_to_classify(
             run.run in by_people if tagged else run.outcome == "failed" and run.run not in by_people
         )
     )
-
-
-def _find_runs(store: Store, words: Sequence[str]) -> tuple[str, ...] | None:
-    """The runs of these names, None where one of them names none."""
-    try:
-        return tuple(dict.fromkeys(trace_row(store, word).trace for word in words))
-    except NotFound:
-        return None
 
 
 # --- asking
@@ -149,13 +140,14 @@ def run_classify(
         return
     work = _Work(store, request, models)
     yield work.view()
-    if request.batch and request.live:
-        work.ask_batch()
+    refusal = work.ask_batch() if request.batch and request.live else None
     waiting = iter(request.traces)
     while keys := list(islice(waiting, AT_ONCE)):  # a run is long: few at a time
         for _ in work.classify([load_with_gold(store, key) for key in keys]):
             yield work.view()
     yield work.view()
+    if refusal is not None:
+        raise refusal
 
 
 def _pending(
@@ -182,11 +174,13 @@ class _Work:
         self._rows: list[Classified] = []
         self._agents: dict[str, None] = {}
 
-    def ask_batch(self) -> None:
-        """Have all runs answered for by batches; what follows finds the answers stored."""
+    def ask_batch(self) -> ModelRefused | None:
+        """Have all runs answered for by batches; what follows finds the answers stored. Why some
+        were not, if so."""
         asked = _pending(self._store, self._request, self._model)
-        ask_batch(asked, self._model, fresh=self._request.no_cache)
+        refusal = ask_batch(asked, self._model, fresh=self._request.no_cache)
         self._request = structs.replace(self._request, no_cache=False)
+        return refusal
 
     def classify(self, traces: Sequence[Trace]) -> Iterator[None]:
         about: list[tuple[Trace, JudgeRequest]] = []

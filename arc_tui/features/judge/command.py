@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar, get_args
 
@@ -21,7 +21,6 @@ from arc_tui.cli import (
     limits,
     live_options,
     open_judged,
-    open_store,
     print_held_out,
     print_view,
     print_views,
@@ -44,12 +43,22 @@ from arc_tui.features.judge.pair import (
     pairs_named,
     run_pairs,
 )
-from arc_tui.features.judge.printed import print_classified, print_pairs, print_scores
-from arc_tui.features.judge.run import ScoringRequest, estimate_scoring, run_scoring
+from arc_tui.features.judge.printed import (
+    MOST_WHOLE,
+    print_classified,
+    print_pairs,
+    print_scores,
+    print_scores_of_many,
+)
+from arc_tui.features.judge.run import (
+    ScoringRequest,
+    estimate_scoring,
+    run_scoring,
+    runs_to_score,
+)
 from arc_tui.ui import format
 from arc_tui.views.scores import ScoresView
 from replay.budget import Limits
-from replay.errors import ArcError
 from replay.locked.estimate import Estimate
 from replay.store.handle import Store
 from replay.written import called
@@ -63,6 +72,7 @@ from taxonomy.query.listing import held_out_note
     epilog=examples(
         "arc judge last --model demo",
         "arc judge last --model claude-haiku-5-5 --mode window --estimate",
+        "arc judge class:loop --model claude-haiku-5-5 --mode run --schedule batch --estimate",
         "arc judge --classify --model claude-haiku-5-5 --estimate",
         "arc judge shop-many-wishes-v5-0 shop-many-wishes-v4-0 --pair --model demo",
     )
@@ -121,11 +131,12 @@ def score(
 ) -> int:
     """Let a judge score the steps of runs; --model names it, and is better of another family.
 
-    With --classify it suggests a class, a step and quotes for each TRACE, or for the failed runs of
-    a query; without either, for all failed runs that have no class. With --pair it says which of
-    two runs is better. --model demo asks no model: it shows the rules' own scores. The judge never
-    sees what is recorded of how a run was judged. Exit code 0: something was scored, suggested or
-    decided; 1: nothing; 2: answers are not stored.
+    TRACE names a run; words that name none are a query as in `arc ls`: then all its runs are
+    scored. With --classify the judge suggests a class, a step and quotes for each TRACE, or for the
+    failed runs of a query; without either, for all failed runs that have no class. With --pair it
+    says which of two runs is better. --model demo asks no model: it shows the rules' own scores.
+    The judge never sees what is recorded of how a run was judged. Exit code 0: something was
+    scored, suggested or decided; 1: nothing; 2: answers are not stored.
     """
     given = _Options(
         model=options["model"],
@@ -146,14 +157,15 @@ def score(
             return _classify(store, traces, given, tagged=tagged, with_held_out=with_held_out)
     if not traces:
         raise click.UsageError("name a run, or --classify. Try: arc judge last --model demo")
-    with open_store(db) as store:
+    with open_judged(db) as store:
         if pair:
             return _pair(store, traces, given)
+        print_held_out(held_out_note(store, shown=with_held_out))
         rubric = read_and_keep(store, rubric_file) if rubric_file else None
         if rubric is not None and mode not in (None, rubric.mode):
             raise click.UsageError(f"--mode {mode}: the rubric is of mode {rubric.mode}")
         request = ScoringRequest(
-            traces=traces,
+            traces=runs_to_score(store, traces, with_held_out=with_held_out),
             model=given.model,
             mode=rubric.mode if rubric else mode or "step",
             samples=samples,
@@ -199,6 +211,7 @@ def _is_only_estimate(given: _Options, estimate: Callable[[], Estimate]) -> bool
         only=given.only_estimate,
         live=given.live,
         as_json=given.as_json,
+        batch=given.batch,
     )
 
 
@@ -213,16 +226,22 @@ def _score(store: Store, request: ScoringRequest, given: _Options) -> int:
     try:
         for view in with_bar(found, _progress("Judging step", given), console(err=True)):
             views[view.trace] = view
-    except ArcError:  # what was scored until then is kept, and worth its place on the screen
-        print_views(views.values(), given.as_json, print_scores)
-        raise
-    print_views(views.values(), given.as_json, print_scores)
+    finally:  # what was scored is kept, and worth its place on the screen
+        _print_scores(views.values(), given)
     refuse_missing(sum(view.missing for view in views.values()), given.model)
     refuse_unanswered(
         wanted=any(view.refused for view in views.values()),
         answers=sum(view.calls + view.cached for view in views.values()),
     )
     return 0 if any(view.scored for view in views.values()) else 1
+
+
+def _print_scores(views: Collection[ScoresView], given: _Options) -> None:
+    """A few runs step by step, of many a line each."""
+    if len(views) > MOST_WHOLE and not given.as_json:
+        print_scores_of_many(console(), list(views))
+    else:
+        print_views(views, given.as_json, print_scores)
 
 
 class _Judging(Counted, HasSpending, Protocol):

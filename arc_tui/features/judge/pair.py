@@ -12,7 +12,7 @@ from arc_tui.experiments.models import NOTHING_SPENT, ModelPool, Spending
 from arc_tui.experiments.request import ExperimentRequest, named_judge
 from arc_tui.features.judge.run import load_with_gold
 from arc_tui.ui import format
-from replay.errors import ArcError, RequestRefused
+from replay.errors import ArcError, ModelRefused, RequestRefused
 from replay.locked.estimate import NO_CALLS, Estimate
 from replay.models.cached import Answered, Cached, Outcome
 from replay.models.choose import DEMO, label
@@ -119,8 +119,10 @@ def run_pairs(store: Store, request: PairRequest, models: ModelPool) -> Generato
     before = models.spending
     rows: list[PairVerdict] = []
     notices: dict[str, None] = {}
+    refusal: ModelRefused | None = None
     if model is not None and request.batch and request.live:
-        ask_batch(_pending(store, request, model), model, fresh=request.no_cache)
+        pending = _pending(store, request, model)
+        refusal = ask_batch(pending, model, fresh=request.no_cache)
         request = structs.replace(request, no_cache=False)
     for pair in request.pairs:
         a, b = _sides(store, pair)
@@ -133,6 +135,8 @@ def run_pairs(store: Store, request: PairRequest, models: ModelPool) -> Generato
             keep_verdict(store, rows[-1])
         spent = NOTHING_SPENT if model is None else models.spending.since(before)
         yield _view(request, model, rows, tuple(notices), spent)
+    if refusal is not None:
+        raise refusal
 
 
 def _sides(store: Store, pair: tuple[str, str]) -> tuple[Side, Side]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 from rich.text import Text
@@ -31,6 +32,54 @@ def print_scores(out: Console, view: ScoresView) -> None:
     out.print()
     for line in _footer(view):
         print_line(out, format.plain(line), "dim")
+
+
+MOST_WHOLE = 5
+"""Runs whose scores are printed step by step; of more, each has a line."""
+
+
+def print_scores_of_many(out: Console, views: Sequence[ScoresView]) -> None:
+    """A sentence, what a reader must know of them, a row a run, what they rest on."""
+    first = views[0]
+    scored = [view for view in views if view.scored]
+    line = f"{len(scored)} of {format.count(len(views), 'run')} scored by {first.judge}"
+    print_line(out, format.plain(f"{line}, mode {first.mode}"), "bold")
+    for notice, count in Counter(each for view in views for each in view.notices).items():
+        runs = "" if count == len(views) else f" ({format.count(count, 'run')})"
+        print_line(out, format.plain(f"{notice}{runs}"), "yellow")
+    out.print()
+    rows = [_run_cells(view) for view in views]
+    print_table(out, ["id", "scored", "mean", "run", "lowest", "why"], rows)
+    out.print()
+    usd = sum(view.spent_usd for view in views)
+    complete = all(view.spent_complete for view in views)
+    facts = [
+        f"judge {first.judge}" + (f" at {first.server}" if first.server else ""),
+        f"rubric {first.rubric}",
+        *([f"{format.count(first.k, 'sample')} each"] if first.k else []),
+        f"{sum(view.refused for view in views)} refused",
+        f"{sum(view.calls for view in views)} calls",
+        f"{sum(view.cached for view in views)} cached",
+        f"spent {format.usd(usd, complete=complete)}",
+    ]
+    print_line(out, format.plain(" · ".join(facts)), "dim")
+    if scored:
+        print_line(out, format.plain(f"stored as {first.by}"), "dim")
+
+
+def _run_cells(view: ScoresView) -> list[Text | str]:
+    """A run's line; its lowest step stands for what to look at first."""
+    known = [(row.value, row) for row in view.rows if row.value is not None]
+    lowest = min(known, key=lambda each: each[0])[1] if known else None
+    shown = lowest or next(iter(view.rows), None)
+    return [
+        view.trace[:8],
+        f"{view.scored} of {view.total}",
+        format.score(view.mean),
+        format.score(view.overall.value if view.overall else None),
+        format.UNKNOWN if lowest is None else f"{lowest.step} at {format.score(lowest.value)}",
+        format.cut(format.one_line(_why(shown)), WIDTH) if shown else "",
+    ]
 
 
 def _sentence(view: ScoresView) -> str:

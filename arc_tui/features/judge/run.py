@@ -11,8 +11,9 @@ from arc_tui.experiments.models import NOTHING_SPENT, ModelPool, Spending
 from arc_tui.experiments.progress import BETWEEN_VIEWS_S
 from arc_tui.experiments.request import ExperimentRequest, named_judge
 from arc_tui.importing import diagnose_one
+from arc_tui.views.runs import chosen
 from arc_tui.views.scores import ScoresView, goal_row, mean, score_row, share_of_yes, shown_notices
-from replay.errors import ArcError
+from replay.errors import ArcError, ModelRefused, NotFound
 from replay.locked.estimate import Estimate
 from replay.models.cached import Cached
 from replay.models.choose import DEMO, label
@@ -28,6 +29,9 @@ from taxonomy.judge.requests import JudgeRequest, Unasked, judge_requests
 from taxonomy.judge.rubrics import RUBRICS, Mode, Rubric
 from taxonomy.judge.scores import Judged, ask_batch, estimate_cost, judged
 from taxonomy.judgements.golds import with_own_gold
+from taxonomy.query.failures import run_heads
+from taxonomy.query.language import Word, parse
+from taxonomy.query.listing import held_out_note
 
 
 class ScoringRequest(ExperimentRequest, frozen=True, kw_only=True):
@@ -47,6 +51,34 @@ class ScoringRequest(ExperimentRequest, frozen=True, kw_only=True):
     batch: bool = False
 
 
+def runs_named(store: Store, words: Sequence[str]) -> tuple[str, ...] | None:
+    """The runs of these names, None where one of them names none."""
+    try:
+        return tuple(dict.fromkeys(trace_row(store, word).trace for word in words))
+    except NotFound:
+        return None
+
+
+def runs_to_score(
+    store: Store, words: Sequence[str], *, with_held_out: bool = False
+) -> tuple[str, ...]:
+    """The runs that these words name, else those that match them as a query, each run once.
+
+    Raises BadQuery, and NotFound where there is none.
+    """
+    named = runs_named(store, words)
+    if named is not None:
+        return named
+    query = " ".join(words)
+    if isinstance(parse(query), Word):
+        trace_row(store, query)  # a name that is misspelt is no query: this says so
+    without = held_out_note(store, shown=with_held_out).hidden
+    found = run_heads(store, without=without, chosen=chosen(store, query))
+    if not found:
+        raise NotFound("run that matches", query, hint="Try: arc ls, or arc failures")
+    return tuple(run.trace for run in found)
+
+
 def run_scoring(store: Store, request: ScoringRequest, models: ModelPool) -> Generator[ScoresView]:
     """Score traces one after another; yields the view of the one in hand whenever more is known.
 
@@ -63,13 +95,17 @@ def run_scoring(store: Store, request: ScoringRequest, models: ModelPool) -> Gen
         return
     model = named_judge(request, models)
     before = models.spending
+    refusal: ModelRefused | None = None
     if request.batch and request.live:
-        ask_batch(_pending(store, request, model), model, request.samples, fresh=request.no_cache)
+        pending = _pending(store, request, model)
+        refusal = ask_batch(pending, model, request.samples, fresh=request.no_cache)
         request = structs.replace(request, no_cache=False)
     for key in traces:
         work = _Work(request, load_with_gold(store, key), seen, model, models, before)
         yield from _by_model(store, request, work, model)
         before = models.spending
+    if refusal is not None:
+        raise refusal
 
 
 def estimate_scoring(store: Store, request: ScoringRequest) -> Estimate:

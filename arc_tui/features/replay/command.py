@@ -159,6 +159,7 @@ def replay_locked(
         only=only_estimate,
         live=request.live,
         as_json=as_json,
+        batch=request.sampling.schedule == "batch",
     ):
         return 0
     try:
