@@ -356,9 +356,9 @@ class Cached:
                     self._ahead[key] = None if isinstance(given, dict) else given
             except ModelRefused as error:
                 refusal = error
-                for key, given in self._ahead.items():
-                    if isinstance(given, OfflineMiss):
-                        self._ahead[key] = OfflineMiss(error.message, error.hint)
+                lost = OfflineMiss(error.message, error.hint)
+                missed = [k for k, got in self._ahead.items() if isinstance(got, OfflineMiss)]
+                self._ahead.update(dict.fromkeys(missed, lost))
         for _ in self.answers(elsewhere, batch=True):
             pass  # others are asking for these, and are waited for
         return refusal
@@ -372,7 +372,7 @@ class Cached:
         """What is not stored, once each; `elsewhere` gets what others are asking for."""
         coming = iter(asks)
         while group := {ask.sent.key(ask.sample): ask for ask in islice(coming, TOGETHER)}:
-            for key in answers.stored(self._store, group, self.server):
+            for key in answers.stored_keys(self._store, group, self.server):
                 del group[key]
             mine = claim([key for key in group if key not in self._ahead])
             for key, ask in group.items():

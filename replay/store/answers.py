@@ -63,7 +63,7 @@ def get_all(store: Store, keys: Iterable[str], server: str = "") -> dict[str, An
     return {row[1]: _answer(row) for row in rows}
 
 
-def stored(store: Store, keys: Iterable[str], server: str = "") -> frozenset[str]:
+def stored_keys(store: Store, keys: Iterable[str], server: str = "") -> frozenset[str]:
     """Those of the keys that a server has answered."""
     wanted = msgspec.json.encode(list(keys)).decode()
     rows = store.db.execute(
