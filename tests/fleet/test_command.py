@@ -67,10 +67,12 @@ def test_a_store_is_named_checked_and_listed(prod: Store, tmp_path: Path) -> Non
     assert "No fleet yet" in arc("fleet", "ls").stderr
 
 
-@pytest.mark.parametrize("database", ["maps", "json", "signoz"])
+@pytest.mark.parametrize("database", ["maps", "json", "signoz", "langfuse3", "langfuse4"])
 def test_what_was_pulled_is_what_an_import_of_the_file_brings(
-    fleet: Store, local: Path, tmp_path: Path, database: str
+    fleet: Store, tmp_path: Path, database: str, request: pytest.FixtureRequest
 ) -> None:
+    name = "local_langfuse" if database.startswith("langfuse") else "local"
+    local: Path = request.getfixturevalue(name)
     arc("fleet", "add", "prod", fleet.url(database))
     assert (
         f"prod: {RUNS} runs pulled"
