@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -111,8 +112,6 @@ def exports(file: Path) -> Iterator[Json]:
 def _iso(decimal: str, more_ns: int = 0) -> str:
     seconds, _, rest = decimal.partition(".")
     ns = int(seconds) * 10**9 + int(rest) + more_ns
-    from datetime import UTC, datetime
-
     moment = datetime.fromtimestamp(ns // 10**9, UTC)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{ns % 10**9 // 10**6:03}Z"
 
@@ -137,8 +136,8 @@ def _observation(row: Json, number: int) -> Json:
     asks = given.get("gen_ai.operation.name") == "chat"
     erred = row["StatusCode"] == "Error"
     return {
-        "id": row["SpanId"], "traceId": row["TraceId"], "projectId": PROJECT,
-        "parentObservationId": row["ParentSpanId"] or None,
+        "id": _id(row, "SpanId"), "traceId": row["TraceId"], "projectId": PROJECT,
+        "parentObservationId": _id(row, "ParentSpanId"),
         "type": _TYPES.get(given.get("gen_ai.operation.name", ""), "SPAN"),
         "startTime": _iso(row["Timestamp"]), "endTime": _iso(row["Timestamp"], row["Duration"]),
         "name": row["SpanName"], "level": "ERROR" if erred else "DEFAULT",
@@ -152,6 +151,11 @@ def _observation(row: Json, number: int) -> Json:
         "metadata": {"attributes": {k: _text(v) for k, v in given.items()},
                      "resourceAttributes": row["ResourceAttributes"], "scope": {"name": "agent"}},
     }  # fmt: skip
+
+
+def _id(row: Json, column: str) -> str | None:
+    """The id of a span, which Langfuse has once in a project, not in a trace."""
+    return f"{row['TraceId']}-{row[column]}" if row[column] else None
 
 
 def _text(value: Any) -> str:
@@ -171,7 +175,7 @@ def _scores_of(root: Json, rows: list[Json]) -> Iterator[Json]:
             yield _score(rows, "passed", 1, "True")
     if len(rows) > 1:
         yield _score(rows, "quality", 0.25, None)
-        yield {**_score(rows, "failed", 1, "True"), "observationId": rows[1]["SpanId"]}
+        yield {**_score(rows, "failed", 1, "True"), "observationId": _id(rows[1], "SpanId")}
 
 
 def _score(rows: list[Json], name: str, value: float, label: str | None) -> Json:
