@@ -372,6 +372,7 @@ _ABOUT = {
 _EVENT = {
     **_OBSERVATION, **_OF_RUN, "id": "span_id", "parentObservationId": "parent_span_id",
     "metadata": "mapFromArrays(arrayReverse(metadata_names), arrayReverse(metadata_values))",
+    "input": "nullIf(input, '')", "output": "nullIf(output, '')",
     "toolDefinitions": "tool_definitions", "environment": "environment", "traceName": "trace_name",
 }  # fmt: skip
 _SCORE = {

@@ -77,7 +77,9 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
 def batch_of(name: str, held: list[Record], path: str, tally: Tally) -> Batch:
     """The trace of that name, of its rows in the API's words, each with its sort."""
     about = merged(each["row"] for each in held if each["sort"] == Sort.TRACE)
-    observations = _by_id(each["row"] for each in held if each["sort"] == Sort.OBSERVATION)
+    observations = _in_order(
+        _by_id(each["row"] for each in held if each["sort"] == Sort.OBSERVATION)
+    )
     tally.counts["observations"] += len(observations)
     raws: list[RawSpan] = []
     for row in observations:
@@ -119,6 +121,22 @@ def _by_id(rows_: Any) -> list[Record]:
     for at, row in enumerate(rows_):
         several.setdefault(word(row.get("id")) or f"\0{at}", []).append(row)
     return [merged(each) for each in several.values()]
+
+
+def _in_order(observations: list[Record]) -> list[Record]:
+    """By start, what stands above before what hangs below it, then by id: times go to the
+    millisecond, and neither exports nor tables have an order of their own."""
+    parents = {row.get("id"): row.get("parentObservationId") for row in observations}
+
+    def key(row: Record) -> tuple[int, int, str]:
+        above: list[Json] = []
+        at = row.get("parentObservationId")
+        while at in parents and at not in above:
+            above.append(at)
+            at = parents[at]
+        return ns(row.get("startTime")) or -1, len(above), word(row.get("id")) or ""
+
+    return sorted(observations, key=key)
 
 
 def _first(rows_: list[Record], *fields: str) -> str | None:

@@ -228,7 +228,7 @@ def _row_v3(row: Json, **more: Any) -> Json:
         "id": row["id"], "trace_id": row["traceId"], **_shared(row),
         "parent_observation_id": row["parentObservationId"],
         "metadata": _values(row.get("metadata")), "status_message": row.get("statusMessage"),
-        "input": _stored(row["input"]), "output": _stored(row["output"]),
+        "input": _stored(row.get("input")), "output": _stored(row.get("output")),
         "provided_model_name": row.get("model"),
         "model_parameters": _stored(row.get("modelParameters")),
         "prompt_name": row.get("promptName"), **_kept(**more),
@@ -236,12 +236,16 @@ def _row_v3(row: Json, **more: Any) -> Json:
 
 
 def _shared(row: Json) -> Json:
-    costs = {name: f"{cost:.12f}" for name, cost in row.get("costDetails", {}).items()}
+    cost, used = row.get("costDetails"), row.get("usageDetails")
+    if cost is None:  # of a server before there were details
+        cost = {"total": row["calculatedTotalCost"]}
+        used = {"input": row["inputUsage"], "output": row["outputUsage"]}
+    costs = {name: f"{each:.12f}" for name, each in cost.items()}
     return {
         "type": row["type"], "start_time": _moment(row["startTime"]), "name": row["name"],
         "end_time": _moment(row["endTime"]) if row["endTime"] else None,
         "level": row["level"], "environment": row.get("environment") or "default",
-        "usage_details": row.get("usageDetails") or {}, "cost_details": costs,
+        "usage_details": used or {}, "cost_details": costs,
         "prompt_version": row.get("promptVersion"),
         "tool_definitions": {
             name: _text(each) for name, each in (row.get("toolDefinitions") or {}).items()
@@ -271,7 +275,7 @@ def rows_v4(traces: Iterable[Json], *, copied: bool = False, **more: Any) -> dic
         if copied:
             whole = {
                 **trace, "type": "SPAN", "startTime": trace["timestamp"], "endTime": None,
-                "level": "DEFAULT", "parentObservationId": None,
+                "level": "DEFAULT", "parentObservationId": None, "costDetails": {},
             }  # fmt: skip
             root = _row_v4(trace, whole, about, f"t-{trace['id']}", "", copied, **more)
             found["events_full"].append(root)
@@ -289,12 +293,12 @@ def rows_v4(traces: Iterable[Json], *, copied: bool = False, **more: Any) -> dic
 def _row_v4(
     trace: Json, row: Json, about: Json, id: str, parent: str, copied: bool, **more: Any
 ) -> Json:
-    metadata = _values(row.get("metadata")) if copied else dict(_flat(_object(row["metadata"])))
+    metadata = _values(row.get("metadata")) if copied else dict(_flat(_object(row.get("metadata"))))
     resource = _object(row.get("metadata")).get("resourceAttributes") or {}
     return {
         "trace_id": trace["id"], "span_id": id, "parent_span_id": parent, **_shared(row), **about,
-        "status_message": row.get("statusMessage") or "", "input": _stored(row["input"]) or "",
-        "output": _stored(row["output"]) or "", "provided_model_name": row.get("model") or "",
+        "status_message": row.get("statusMessage") or "", "input": _stored(row.get("input")) or "",
+        "output": _stored(row.get("output")) or "", "provided_model_name": row.get("model") or "",
         "model_parameters": _stored(row.get("modelParameters")) or "",
         "prompt_name": row.get("promptName") or "", "metadata_names": [*metadata],
         "metadata_values": [*metadata.values()], "service_name": resource.get("service.name", ""),
