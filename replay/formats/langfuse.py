@@ -126,15 +126,20 @@ def _by_id(rows_: Any) -> list[Record]:
 def _in_order(observations: list[Record]) -> list[Record]:
     """By start, what stands above before what hangs below it, then by id: times go to the
     millisecond, and neither exports nor tables have an order of their own."""
-    parents = {row.get("id"): row.get("parentObservationId") for row in observations}
+    parents = {word(row.get("id")): word(row.get("parentObservationId")) for row in observations}
+    depths: dict[str | None, int] = {}
+    for at in parents:
+        path: list[str | None] = []
+        while at in parents and at not in depths:
+            depths[at] = 0  # until it is known; what hangs below itself ends here
+            path.append(at)
+            at = parents[at]
+        for depth, name in enumerate(reversed(path), depths.get(at, -1) + 1):
+            depths[name] = depth
 
     def key(row: Record) -> tuple[int, int, str]:
-        above: list[Json] = []
-        at = row.get("parentObservationId")
-        while at in parents and at not in above:
-            above.append(at)
-            at = parents[at]
-        return ns(row.get("startTime")) or -1, len(above), word(row.get("id")) or ""
+        name = word(row.get("id"))
+        return ns(row.get("startTime")) or -1, depths[name], name or ""
 
     return sorted(observations, key=key)
 
