@@ -1,4 +1,4 @@
-"""What a trace store's tables say of runs, as SQL: the one form that every question is made from."""
+"""What a trace store's tables say of runs, as SQL: the form that every question is made from."""
 
 from __future__ import annotations
 

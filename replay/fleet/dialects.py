@@ -69,8 +69,11 @@ def find_dialect(connection: Connection, store: FleetStore) -> Dialect:
 
 # --- what attributes say, in any dialect that has them
 
+
 def _words(words: Mapping[str, str], kinds: Iterable[str]) -> list[tuple[str, str]]:
-    return [(literals(word for word, each in words.items() if each == kind), kind) for kind in kinds]
+    return [
+        (literals(word for word, each in words.items() if each == kind), kind) for kind in kinds
+    ]
 
 
 def _kind(of: Attribute, span_name: str) -> str:
@@ -125,13 +128,16 @@ OUTCOME = attributes.OUTCOME.names[0]
 
 
 def _variant(of: Attribute) -> str:
-    name, version = (first_of(of, each.names) for each in (attributes.PROMPT, attributes.PROMPT_VERSION))
+    name, version = (
+        first_of(of, each.names) for each in (attributes.PROMPT, attributes.PROMPT_VERSION)
+    )
     return f"if({version} = '', '', trim(concat({name}, ' ', {version})))"
 
 
 def _tool(of: Attribute, kind: str, span_name: str) -> str:
     bare = f"replaceRegexpOne({span_name}, '^execute_tool ', '')"
-    return f"if({kind} = 'tool', coalesce(nullIf({first_of(of, attributes.TOOL.names)}, ''), {bare}), '')"
+    named = first_of(of, attributes.TOOL.names)
+    return f"if({kind} = 'tool', coalesce(nullIf({named}, ''), {bare}), '')"
 
 
 def _of_attributes(
@@ -141,12 +147,12 @@ def _of_attributes(
     kind = _kind(of, span_name)
     answered = first_of(of, attributes.ANSWERED_MODEL.names)
     asked = first_of(of, attributes.ASKED_MODEL.names)
+    agent = first_of(of, attributes.AGENT.names)
     return {
         "kind": kind,
         "tool": _tool(of, kind, span_name),
         "model": f"coalesce(nullIf({answered}, ''), {asked})",
-        "agent": f"if({kind} = 'agent', coalesce(nullIf({first_of(of, attributes.AGENT.names)}, ''),"
-        f" {span_name}), '')",
+        "agent": f"if({kind} = 'agent', coalesce(nullIf({agent}, ''), {span_name}), '')",
         "input_tokens": first_count(of, attributes.USAGE_IN.names),
         "output_tokens": first_count(of, attributes.USAGE_OUT.names),
         "outcome": RunFact(table=table, value=_outcome(of, resource, labels), condition=root),

@@ -202,9 +202,11 @@ def _kind(of: Attribute) -> str:
     words = {word: kind for word, kind in attributes.KIND_WORDS.items() if kind in kinds}
     sides = f"[{literals(words)}], [{literals(words.values())}]"
     return (
-        f"multiIf(lower(type) = 'tool', 'tool', {called} <> '', transform(lower({called}), {sides},"
-        f" 'other'), lower(type) IN ('span', '') AND {runs} AND {of('gen_ai.tool.name')} = '', 'agent',"
-        f" lower(type) = 'generation' AND {outer}, 'agent', transform(lower(type), {sides}, 'other'))"
+        f"multiIf(lower(type) = 'tool', 'tool',"
+        f" {called} <> '', transform(lower({called}), {sides}, 'other'),"
+        f" lower(type) IN ('span', '') AND {runs} AND {of('gen_ai.tool.name')} = '', 'agent',"
+        f" lower(type) = 'generation' AND {outer}, 'agent',"
+        f" transform(lower(type), {sides}, 'other'))"
     )
 
 
@@ -265,7 +267,10 @@ def _v3(tables: Tables, project: str) -> Dialect:
     }  # fmt: skip
     newer = {
         name: column
-        for name, column in (("environment", "environment"), ("toolDefinitions", "tool_definitions"))
+        for name, column in (
+            ("environment", "environment"),
+            ("toolDefinitions", "tool_definitions"),
+        )
         if column in tables["observations"]
     }
     reads = (
@@ -294,9 +299,8 @@ _TRACE_ROW = "span_id = concat('t-', trace_id)"
 
 def _v4(form: _Form, project: str) -> Dialect:
     name = form.spans
-    where = {"id": "span_id", "start": "start_time"}
-    events = _table(name, project, **where)  # type: ignore[arg-type]
-    spans = _table(name, project, condition=f" AND NOT ({_TRACE_ROW})", **where)  # type: ignore[arg-type]
+    of_events = partial(_table, name, project, id="span_id", start="start_time")
+    events, spans = of_events(), of_events(condition=f" AND NOT ({_TRACE_ROW})")
     scores = _table("scores", project, early_ns=_DAY_NS)
     labels = {
         "session": "session_id", "user": "user_id", "environment": "environment",
@@ -335,6 +339,7 @@ CUT = "texts and attributes are cut to 200 characters in events_core; events_ful
 def _refuse(
     connection: Connection, dialect: Dialect, traces: Sequence[Began], tally: Tally
 ) -> Iterator[Batch]:
+    del dialect, traces, tally
     raise BadFleet(
         f"{connection.name}: {CUT}, so a copy would not be the run",
         "Try: a user with SELECT on events_full",
@@ -451,7 +456,7 @@ def _with_trace(trace: str, held: list[Record]) -> list[Record]:
     about: Record = langfuse.merged(
         {name: row[name] for name in (*_OF_RUN, "environment", "traceName")} for row in first
     )
-    root = next((row for row in first if not row["parentObservationId"]), {})
+    root: Record = next((row for row in first if not row["parentObservationId"]), {})
     about |= {name: root.get(name) for name in ("metadata", "input", "output")}
     about |= {"id": trace, "name": about.get("traceName") or root.get("name")}
     about["timestamp"] = min((row["startTime"] for row in first), default=None)

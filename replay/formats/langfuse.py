@@ -16,6 +16,7 @@ import csv
 import io
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
+from itertools import count
 from typing import Any, Literal, NamedTuple
 
 from msgspec import structs
@@ -134,8 +135,7 @@ def _in_order(observations: list[Record]) -> list[Record]:
             depths[at] = 0  # until it is known; what hangs below itself ends here
             path.append(at)
             at = parents[at]
-        for depth, name in enumerate(reversed(path), depths.get(at, -1) + 1):
-            depths[name] = depth
+        depths |= dict(zip(reversed(path), count(depths.get(at, -1) + 1), strict=False))
 
     def key(row: Record) -> tuple[int, int, str]:
         name = word(row.get("id"))

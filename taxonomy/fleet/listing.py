@@ -159,9 +159,7 @@ def sums(
     found = [_run(trace, known[trace]) for trace, _ in ids if trace in known and known[trace][14]]
     if not told_by_spans:
         outcomes = _outcomes(connection, said, values)
-        found = [
-            structs.replace(run, outcome=outcomes.get(run.trace, "unknown")) for run in found
-        ]
+        found = [structs.replace(run, outcome=outcomes.get(run.trace, "unknown")) for run in found]
     inside = [run for run in found if window.from_ns <= run.start_ns < window.until_ns]
     return sorted(inside, key=lambda run: -run.start_ns)
 

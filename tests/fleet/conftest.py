@@ -106,8 +106,12 @@ def fleet(
         for statement in exporter.signoz_tables("signoz.signoz_index_v3"):
             store.client.command(statement)
         store.insert("signoz.signoz_index_v3", exporter.signoz_rows(made))
-        store.fill_langfuse("langfuse3", langfuse.tables_v3("langfuse3"), langfuse.rows_v3(exported))
-        store.fill_langfuse("langfuse4", langfuse.tables_v4("langfuse4"), langfuse.rows_v4(exported))
+        store.fill_langfuse(
+            "langfuse3", langfuse.tables_v3("langfuse3"), langfuse.rows_v3(exported)
+        )
+        store.fill_langfuse(
+            "langfuse4", langfuse.tables_v4("langfuse4"), langfuse.rows_v4(exported)
+        )
         without = corpus.write(folder / "without.jsonl", 12, outcomes=False)
         store.fill("no_outcome", without)
         store.client.command("CREATE DATABASE other")

@@ -119,10 +119,10 @@ def test_the_latest_version_of_a_row_counts_and_none_that_is_deleted(
     )  # fmt: skip
     fleet.fill_langfuse(database, tables(database), make(exported))
     spans = "observations" if version == 3 else "events_full"
-    id = "id" if version == 3 else "span_id"
+    column = "id" if version == 3 else "span_id"
     rows = make(exported)
     kept(fleet, database, spans, worse(rows[spans], event_ts=BEFORE))
-    gone = [{**row, id: f"{row[id]}-gone"} for row in worse(rows[spans])]
+    gone = [{**row, column: f"{row[column]}-gone"} for row in worse(rows[spans])]
     kept(fleet, database, spans, gone)
     kept(fleet, database, spans, [{**row, "event_ts": AFTER, "is_deleted": 1} for row in gone])
     kept(fleet, database, spans, worse(gone, event_ts=BEFORE, is_deleted=1))
@@ -189,7 +189,9 @@ def test_without_scores_that_tell_how_runs_ended_failed_means_errors(
     fleet.fill_langfuse("unscored", langfuse.tables_v3("unscored"), rows)
     failed = ask(fleet, "unscored", "outcome:failed")
     assert NO_OUTCOME in failed.notes
-    assert [r.trace for r in failed.rows] == [r.trace for r in ask(fleet, "unscored", "errors>0").rows]
+    assert [r.trace for r in failed.rows] == [
+        r.trace for r in ask(fleet, "unscored", "errors>0").rows
+    ]
     assert {run.outcome for run in failed.rows} == {"unknown"}
 
 

@@ -129,7 +129,11 @@ def pull(
             batches = read_traces(fleet.connection, fleet.dialect, _not_here(store, taken), tally)
             now = Progress(done=seen, total=limit or seen, path=path, traces=seen)
             reports.append(
-                (yield from importing.take_batches(store, batches, tally, now, format=fleet.dialect.format))
+                (
+                    yield from importing.take_batches(
+                        store, batches, tally, now, format=fleet.dialect.format
+                    )
+                )
             )
             if len(taken) < len(runs):
                 tell(f"older runs match too; --limit {limit} was reached")

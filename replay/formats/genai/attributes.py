@@ -123,7 +123,6 @@ def ended_as(said: str | None) -> Literal["passed", "failed"] | None:
     return "failed" if word in FAILED else "passed" if word in PASSED else None
 
 
-
 _THINGS = (
     ASKED_MODEL, ANSWERED_MODEL, RESPONSE, USAGE_IN, USAGE_OUT, CACHE_READ, CACHE_WRITE,
     CACHE_WRITE_1H, REASONING, COST, STOP, TOOLS, TOOL, CALL, ARGUMENTS, RESULT, GIVEN, GAVE,

@@ -5,7 +5,7 @@ scores.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal
+from typing import Any
 
 from replay.formats.common import derived_id, listed, number, obj, seconds_ns, word
 from replay.formats.genai import attributes
@@ -212,11 +212,17 @@ def outcome(spans: list[Known], scores: Iterable[SourceScore]) -> Outcome:
         status = attributes.ended_as(said)
         if status is not None:
             return Outcome(status=status, value=said, by=attributes.OUTCOME.names[0])
-    labelled = [each for each in scores if each.span is None and attributes.ended_as(each.label) is not None]
-    found = min(labelled, key=lambda each: attributes.ended_as(each.label) != "failed", default=None)
+    labelled = [
+        each for each in scores if each.span is None and attributes.ended_as(each.label) is not None
+    ]
+    found = min(
+        labelled, key=lambda each: attributes.ended_as(each.label) != "failed", default=None
+    )
     if found is None:
         return Outcome()
-    return Outcome(status=attributes.ended_as(found.label) or "unknown", value=found.label, by=found.name)
+    return Outcome(
+        status=attributes.ended_as(found.label) or "unknown", value=found.label, by=found.name
+    )
 
 
 def _annotations(known: Known, span: str | None) -> Iterator[SourceScore]:
