@@ -90,6 +90,19 @@ def test_what_was_pulled_is_what_an_import_of_the_file_brings(
                 assert getattr(row, name) == getattr(theirs[key], name), name
 
 
+def test_a_project_of_langfuse_is_kept_with_its_store(fleet: Store, tmp_path: Path) -> None:
+    said = refused("fleet", "add", "prod", fleet.url("langfuse3"), "--project", "p-9")
+    assert "Langfuse v3 has no runs of a project 'p-9'" in said
+    said = refused("fleet", "add", "prod", fleet.url("maps"), "--project", "p-1")
+    assert "OpenTelemetry exporter (maps) has no projects" in said
+    added = arc("fleet", "add", "prod", fleet.url("langfuse3"), "--project", "p-1", "--json")
+    assert json.loads(added.stdout)["dialect"] == "Langfuse v3"
+    assert 'project = "p-1"' in (tmp_path / "conf" / NAME).read_text()
+    assert arc("fleet", "ls").stdout.splitlines()[1].endswith("\tp-1")
+    listed = arc("fleet", "ls", "prod", "label:session=s3", *LONG_AGO)
+    assert "(Langfuse v3)" in listed.stderr
+
+
 def test_a_second_pull_reads_nothing_again(prod: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     rows, blocks = Connection.rows, Connection.blocks
