@@ -14,66 +14,28 @@ JSON as of 39f94831); MIT: SigNoz/signoz-otel-collector
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import structs
 
+from replay.fleet import langfuse
 from replay.fleet.connection import Connection, identifier
+from replay.fleet.dialect import (
+    Attribute,
+    RunFact,
+    Table,
+    Tables,
+    first_count,
+    first_of,
+    literal,
+    literals,
+)
+from replay.fleet.dialect import Dialect as Dialect
+from replay.fleet.spans import read_rows
 from replay.fleet.stores import BadFleet, FleetStore
+from replay.formats import otlp
 from replay.formats.genai import attributes
-from replay.formats.genai.attributes import Thing
-
-
-class Dialect(Struct, frozen=True, kw_only=True):
-    """What a table of spans says, each as SQL over one of its rows; texts are "" where it does not
-    say, numbers NULL, and moments of type DateTime64.
-
-    `lookup` is a table (TraceId, Start, End) of when each trace was seen, `bucket` a column with
-    the second that a span's half hour began, by which a table is sorted. `always` is a condition
-    that stands in every question. `columns` are read when a trace is pulled. `services` are the
-    only ones whose runs are asked for, () for all.
-    """
-
-    title: str
-    spans: str
-    trace: str
-    span: str
-    start: str
-    end: str
-    parent: str
-    span_name: str
-    service: str
-    failed: str
-    message: str
-    kind: str
-    tool: str
-    model: str
-    agent: str
-    input_tokens: str
-    output_tokens: str
-    outcome: str
-    variant: str
-    labels: Mapping[str, str]
-    texts: str
-    columns: tuple[str, ...]
-    lookup: str | None = None
-    bucket: str | None = None
-    always: str = ""
-    services: tuple[str, ...] = ()
-
-    def since(self, ns: int | str) -> str:
-        """The condition of spans that began then or later; a parameter stands as `{name:Int64}`."""
-        parts = [f"{self.start} >= fromUnixTimestamp64Nano(toInt64({ns}))"]
-        if self.bucket is not None:
-            parts.append(f"{self.bucket} >= intDiv(toInt64({ns}), 1000000000) - {BUCKET_SECONDS}")
-        if self.always:
-            parts.append(f"({self.always})")
-        return " AND ".join(parts)
-
-
-BUCKET_SECONDS = 1800
-Tables = Mapping[str, Mapping[str, str]]
-"""The types of columns, by table and column."""
 
 _COLUMNS = """
 SELECT table, name, type FROM system.columns
@@ -82,57 +44,36 @@ WHERE database = currentDatabase() ORDER BY table, position
 
 
 def find_dialect(connection: Connection, store: FleetStore) -> Dialect:
-    """The dialect of a database, for the runs of a store's services. Raises BadFleet, saying what
-    was looked for, where there is none; FleetError where it cannot be asked."""
+    """The dialect of a database, for the runs of a store's services, or of its project. Raises
+    BadFleet, saying what was looked for, where there is none; FleetError where it cannot be
+    asked."""
     tables: dict[str, dict[str, str]] = {}
     for table, name, type_ in connection.rows(_COLUMNS):
         tables.setdefault(table, {})[name] = type_
-    return structs.replace(choose(tables, connection.address.database), services=store.services)
-
-
-def choose(tables: Tables, database: str) -> Dialect:
-    """The dialect that these tables are of. Raises BadFleet."""
-    for find in _FINDERS:
-        found = find(tables)
-        if found is not None:
-            return found
-    seen = ", ".join(sorted(tables)[:8]) or "none that this user may read"
-    raise BadFleet(
-        f"no known table of spans in database '{database}'. Looked for: {'; '.join(LOOKED_FOR)}."
-        f" Tables there: {seen}",
-        "Try: arc fleet add NAME URL, with its database in it",
-    )
+    found = _exporter(tables) or _signoz(tables)
+    if found is not None and store.project is not None:
+        raise BadFleet(
+            f"{found.title} has no projects, and this store is asked for '{store.project}'",
+            "Try: arc fleet add NAME URL, without --project",
+        )
+    found = found or langfuse.find(connection, tables, store.project)
+    if found is None:
+        seen = ", ".join(sorted(tables)[:8]) or "none that this user may read"
+        raise BadFleet(
+            f"no known table of spans in database '{connection.address.database}'. Looked for:"
+            f" {'; '.join((*LOOKED_FOR, *langfuse.looked_for(tables)))}. Tables there: {seen}",
+            "Try: arc fleet add NAME URL, with its database in it",
+        )
+    return structs.replace(found, services=store.services)
 
 
 # --- what attributes say, in any dialect that has them
 
-Attribute = Callable[[str], str]
-"""The SQL of one attribute as text, "" where there is none."""
-
-
-def _text(value: str) -> str:
-    """A literal."""
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def _first(of: Attribute, thing: Thing) -> str:
-    """The first of the names of a thing that is there."""
-    return _first_named(of, thing.names)
-
-
-def _first_named(of: Attribute, names: Iterable[str]) -> str:
-    parts = [f"nullIf({of(name)}, '')" for name in names]
-    return f"coalesce({', '.join(parts)}, '')"
-
-
-def _count(of: Attribute, thing: Thing) -> str:
-    """The same as a number that is not negative."""
-    parts = [f"toInt64OrNull({of(name)})" for name in thing.names]
-    return f"coalesce({', '.join(parts)})"
-
 
 def _words(words: Mapping[str, str], kinds: Iterable[str]) -> list[tuple[str, str]]:
-    return [(", ".join(_text(w) for w, k in words.items() if k == kind), kind) for kind in kinds]
+    return [
+        (literals(word for word, each in words.items() if each == kind), kind) for kind in kinds
+    ]
 
 
 def _kind(of: Attribute, span_name: str) -> str:
@@ -160,70 +101,71 @@ def _kind(of: Attribute, span_name: str) -> str:
         f"position({vercel}, '.embed') > 0, 'other'",
         f"{vercel} <> '', 'agent'",
     ]
-    cases += [f"{span_name} = {_text(n)}, '{k}'" for n, k in attributes.HAYSTACK.items()]
-    asks = _first_named(of, attributes.ASKED_MODEL.names[:3])
+    cases += [f"{span_name} = {literal(n)}, '{k}'" for n, k in attributes.HAYSTACK.items()]
+    asks = first_of(of, attributes.ASKED_MODEL.names[:3])
     cases += [
         f"endsWith({of('haystack.component.type')}, 'Generator'), 'model'",
         f"{of('gen_ai.tool.name')} <> '' OR {of('gen_ai.tool.call.id')} <> '', 'tool'",
         f"{of(attributes.OUTPUT)} <> '' OR {of('gen_ai.completion.0.role')} <> '', 'model'",
-        f"{asks} <> '' AND {_first(of, attributes.USAGE_OUT)} <> '', 'model'",
+        f"{asks} <> '' AND {first_of(of, attributes.USAGE_OUT.names)} <> '', 'model'",
         f"{of('gen_ai.agent.name')} <> '', 'agent'",
     ]
     return f"multiIf({', '.join(cases)}, 'other')"
 
 
-def _outcome(of: Attribute, resource: Attribute, root: str, labels: str) -> str:
-    """'passed' or 'failed' where a root says so: by `arc.outcome`, else by an evaluation, whose
-    labels are the array `labels`."""
+def _outcome(of: Attribute, resource: Attribute, labels: str) -> str:
+    """What a root says: by `arc.outcome`, else by an evaluation, whose labels are the array
+    `labels`."""
     said = f"lower(coalesce(nullIf({of(OUTCOME)}, ''), {resource(OUTCOME)}))"
-    passed, failed = (", ".join(map(_text, each)) for each in (PASSED, FAILED))
-    event = (
-        f"multiIf(hasAny({labels}, [{failed}]), 'failed',"
-        f" hasAny({labels}, [{passed}]), 'passed', '')"
-    )
+    passed, failed = literals(attributes.PASSED), literals(attributes.FAILED)
     return (
-        f"if({root}, multiIf({said} IN ({failed}), 'failed', {said} IN ({passed}), 'passed',"
-        f" {event}), '')"
+        f"multiIf({said} IN ({failed}), 'failed', {said} IN ({passed}), 'passed',"
+        f" hasAny({labels}, [{failed}]), 'failed', hasAny({labels}, [{passed}]), 'passed', '')"
     )
 
 
 OUTCOME = attributes.OUTCOME.names[0]
-PASSED, FAILED = attributes.PASSED, attributes.FAILED
 
 
 def _variant(of: Attribute) -> str:
-    name, version = (_first(of, each) for each in (attributes.PROMPT, attributes.PROMPT_VERSION))
+    name, version = (
+        first_of(of, each.names) for each in (attributes.PROMPT, attributes.PROMPT_VERSION)
+    )
     return f"if({version} = '', '', trim(concat({name}, ' ', {version})))"
 
 
 def _tool(of: Attribute, kind: str, span_name: str) -> str:
     bare = f"replaceRegexpOne({span_name}, '^execute_tool ', '')"
-    return f"if({kind} = 'tool', coalesce(nullIf({_first(of, attributes.TOOL)}, ''), {bare}), '')"
+    named = first_of(of, attributes.TOOL.names)
+    return f"if({kind} = 'tool', coalesce(nullIf({named}, ''), {bare}), '')"
 
 
 def _of_attributes(
-    of: Attribute, resource: Attribute, *, root: str, span_name: str, labels: str
+    table: Table, of: Attribute, resource: Attribute, *, root: str, span_name: str, labels: str
 ) -> dict[str, Any]:
     """The fields of a dialect that attributes tell."""
     kind = _kind(of, span_name)
-    answered = _first(of, attributes.ANSWERED_MODEL)
-    asked = _first(of, attributes.ASKED_MODEL)
+    answered = first_of(of, attributes.ANSWERED_MODEL.names)
+    asked = first_of(of, attributes.ASKED_MODEL.names)
+    agent = first_of(of, attributes.AGENT.names)
     return {
         "kind": kind,
         "tool": _tool(of, kind, span_name),
         "model": f"coalesce(nullIf({answered}, ''), {asked})",
-        "agent": f"if({kind} = 'agent', coalesce(nullIf({_first(of, attributes.AGENT)}, ''),"
-        f" {span_name}), '')",
-        "input_tokens": _count(of, attributes.USAGE_IN),
-        "output_tokens": _count(of, attributes.USAGE_OUT),
-        "outcome": _outcome(of, resource, root, labels),
+        "agent": f"if({kind} = 'agent', coalesce(nullIf({agent}, ''), {span_name}), '')",
+        "input_tokens": first_count(of, attributes.USAGE_IN.names),
+        "output_tokens": first_count(of, attributes.USAGE_OUT.names),
+        "outcome": RunFact(table=table, value=_outcome(of, resource, labels), condition=root),
         "variant": _variant(of),
         "labels": {
-            "session": _first(of, attributes.SESSION),
-            "service": resource("service.name"),
-            "environment": _first_named(
-                resource, ("deployment.environment.name", "deployment.environment")
-            ),
+            name: RunFact(table=table, value=value)
+            for name, value in {
+                "session": first_of(of, attributes.SESSION.names),
+                "service": resource("service.name"),
+                "environment": first_of(
+                    resource, ("deployment.environment.name", "deployment.environment")
+                ),
+            }.items()
         },
     }
 
@@ -258,7 +200,7 @@ def _exporter(tables: Tables) -> Dialect | None:
 
 
 def _of_map(column: str) -> Attribute:
-    return lambda name: f"{column}[{_text(name)}]"
+    return lambda name: f"{column}[{literal(name)}]"
 
 
 def _of_json(column: str) -> Attribute:
@@ -293,12 +235,12 @@ def _exporter_table(
         "Events.Name", "arrayMap(t -> toUnixTimestamp64Nano(t), Events.Timestamp)",
         events.format("Events.Attributes"),
     )  # fmt: skip
+    spans = Table(rows=identifier(table), trace="TraceId", id="SpanId", start="Timestamp")
     return Dialect(
         title=f"OpenTelemetry exporter ({form})",
-        spans=identifier(table),
-        trace="TraceId",
-        span="SpanId",
-        start="Timestamp",
+        format=otlp.NAME,
+        table=spans,
+        read=partial(read_rows, (*_EXPORTED, *json, *told)),
         end="addNanoseconds(Timestamp, Duration)",
         parent="ParentSpanId",
         span_name="SpanName",
@@ -307,11 +249,10 @@ def _exporter_table(
         f" 'STATUS_CODE_UNSET', '') AND {of('error.type')} <> ''))",
         message="StatusMessage",
         texts=texts,
-        columns=(*_EXPORTED, *json, *told),
         lookup=identifier(lookup)
         if tables.get(lookup, {}).keys() >= {"TraceId", "Start", "End"}
         else None,
-        **_of_attributes(of, resource, root=root, span_name="SpanName", labels=labels),
+        **_of_attributes(spans, of, resource, root=root, span_name="SpanName", labels=labels),
     )
 
 
@@ -340,12 +281,23 @@ def _signoz(tables: Tables) -> Dialect | None:
         f"arrayMap(e -> if({event} IN ('gen_ai.evaluation.result', 'gen_ai.evaluation'),"
         f" lower(coalesce(nullIf({label}, ''), {old})), ''), events)"
     )
+    spans = Table(
+        rows=identifier(table), trace="trace_id", id="span_id", start="timestamp",
+        bucket="ts_bucket_start",
+    )  # fmt: skip
+    columns = (
+        "toString(trace_id)", "span_id", "parent_span_id", "name", "kind_string",
+        "toUnixTimestamp64Nano(timestamp) AS start_ns", "duration_nano", "status_code_string",
+        "status_message", f"[{', '.join(f'toJSONString({each})' for each in _MAPS)}]",
+        "toJSONString(resources_string)", f"arrayMap(e -> {event}, events)",
+        "arrayMap(e -> JSONExtractUInt(e, 'timeUnixNano'), events)",
+        "arrayMap(e -> JSONExtractRaw(e, 'attributeMap'), events)",
+    )  # fmt: skip
     return Dialect(
         title="SigNoz",
-        spans=identifier(table),
-        trace="trace_id",
-        span="span_id",
-        start="timestamp",
+        format=otlp.NAME,
+        table=spans,
+        read=partial(read_rows, columns),
         end="addNanoseconds(timestamp, duration_nano)",
         parent="parent_span_id",
         span_name="name",
@@ -354,32 +306,21 @@ def _signoz(tables: Tables) -> Dialect | None:
         f" AND {_of_maps('error.type')} <> ''))",
         message="status_message",
         texts="mapValues(attributes_string)",
-        columns=(
-            "toString(trace_id)", "span_id", "parent_span_id", "name", "kind_string",
-            "toUnixTimestamp64Nano(timestamp) AS start_ns", "duration_nano", "status_code_string",
-            "status_message", f"[{', '.join(f'toJSONString({each})' for each in _MAPS)}]",
-            "toJSONString(resources_string)", f"arrayMap(e -> {event}, events)",
-            "arrayMap(e -> JSONExtractUInt(e, 'timeUnixNano'), events)",
-            "arrayMap(e -> JSONExtractRaw(e, 'attributeMap'), events)",
-        ),
-        bucket="ts_bucket_start",
         **_of_attributes(
-            _of_maps, _of_map("resources_string"), root="parent_span_id = ''", span_name="name",
-            labels=labels,
+            spans, _of_maps, _of_map("resources_string"), root="parent_span_id = ''",
+            span_name="name", labels=labels,
         ),
     )  # fmt: skip
 
 
 def _of_maps(name: str) -> str:
     """An attribute, in whichever map its type has put it."""
-    key = _text(name)
+    key = literal(name)
     cases = [f"mapContains({each}, {key}), toString({each}[{key}])" for each in _MAPS]
     return f"multiIf({', '.join(cases)}, '')"
 
 
-LOOKED_FOR = [
+LOOKED_FOR = (
     "OpenTelemetry's exporter (otel_traces: TraceId, SpanAttributes, Events.Name, …)",
     "SigNoz (signoz_index_v3: trace_id, attributes_string, events, …)",
-]
-
-_FINDERS: tuple[Callable[[Tables], Dialect | None], ...] = (_exporter, _signoz)
+)

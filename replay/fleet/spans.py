@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from replay.fleet.connection import Connection
-from replay.fleet.dialects import Dialect
+from replay.fleet.dialect import Began, Dialect
 from replay.formats import otlp
 from replay.formats.genai import attributes
 from replay.formats.genai.records import SERVER, Event, RawSpan, flat, hexadecimal
@@ -35,23 +35,33 @@ _NUMBERS = frozenset(
 
 
 def read_traces(
-    connection: Connection, dialect: Dialect, traces: Sequence[tuple[str, int]], tally: Tally
+    connection: Connection, dialect: Dialect, traces: Sequence[Began], tally: Tally
 ) -> Iterator[Batch]:
     """The traces of these ids, each with when it began. Raises FleetError."""
     for at in range(0, len(traces), TOGETHER):
-        group = traces[at : at + TOGETHER]
-        values = {"ids": [trace for trace, _ in group], "least": min(start for _, start in group)}
-        sql = (
-            f"SELECT {', '.join(dialect.columns)} FROM {dialect.spans}"
-            f" WHERE {dialect.trace} IN {{ids:Array(String)}} AND {dialect.since('{least:Int64}')}"
-            f" ORDER BY {dialect.trace}, {dialect.start}"
-        )
-        found = (row for block in connection.blocks(sql, values) for row in block)
-        for name, rows in groupby(found, key=lambda row: row[0]):
-            raws = [_raw(row) for row in rows]
-            batch = otlp.batch_of(str(name), raws, [], f"{FLEET}{connection.name}", tally)
-            if batch is not None:
-                yield batch
+        yield from dialect.read(connection, dialect, traces[at : at + TOGETHER], tally)
+
+
+def read_rows(
+    columns: Sequence[str],
+    connection: Connection,
+    dialect: Dialect,
+    traces: Sequence[Began],
+    tally: Tally,
+) -> Iterator[Batch]:
+    """The traces of a table of OpenTelemetry's spans; `columns` are those of `_raw`."""
+    values = {"ids": [trace for trace, _ in traces], "least": min(start for _, start in traces)}
+    sql = (
+        f"SELECT {', '.join(columns)} FROM {dialect.spans}"
+        f" WHERE {dialect.trace} IN {{ids:Array(String)}} AND {dialect.since('{least:Int64}')}"
+        f" ORDER BY {dialect.trace}, {dialect.start}"
+    )
+    found = (row for block in connection.blocks(sql, values) for row in block)
+    for name, rows in groupby(found, key=lambda row: row[0]):
+        raws = [_raw(row) for row in rows]
+        batch = otlp.batch_of(str(name), raws, [], f"{FLEET}{connection.name}", tally)
+        if batch is not None:
+            yield batch
 
 
 def _raw(row: Sequence[Any]) -> RawSpan:

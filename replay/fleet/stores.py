@@ -35,11 +35,13 @@ class BadFleet(ArcError):
 
 
 class FleetStore(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One store, as it stands in the file. `services` are the only ones asked, () for all; `ca` is
-    a file of certificates to trust beside the system's."""
+    """One store, as it stands in the file. `services` are the only ones asked, () for all;
+    `project` is the one asked, None for the only one; `ca` is a file of certificates to trust
+    beside the system's."""
 
     url: str
     services: tuple[str, ...] = ()
+    project: str | None = None
     ca: str | None = None
 
 

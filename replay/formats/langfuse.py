@@ -16,7 +16,10 @@ import csv
 import io
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
-from typing import Any, NamedTuple
+from itertools import count
+from typing import Any, Literal, NamedTuple
+
+from msgspec import structs
 
 from replay.errors import BadTrace
 from replay.formats.common import known, listed, ns, number, obj, word
@@ -37,7 +40,7 @@ from replay.formats.genai.services import (
 from replay.formats.genai.usage import service_cost, service_counts
 from replay.formats.source import MAX_LINE_BYTES, Head, Source, Tally
 from replay.pins import pins_of
-from replay.trace import Batch, Header, Json, Level, SourceScore, Status
+from replay.trace import Batch, Header, Json, Level, Outcome, SourceScore, Status
 
 NAME = "langfuse"
 TITLE = "Langfuse (traces, observations, table exports in JSON and CSV)"
@@ -69,12 +72,15 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
     if not found:
         raise BadTrace(source.display, "", "contains neither a trace nor an observation with an id")
     for name, held in groups.taken():
-        yield _batch(name, held, source.display, tally)
+        yield batch_of(name, held, source.display, tally)
 
 
-def _batch(name: str, held: list[Record], path: str, tally: Tally) -> Batch:
+def batch_of(name: str, held: list[Record], path: str, tally: Tally) -> Batch:
+    """The trace of that name, of its rows in the API's words, each with its sort."""
     about = merged(each["row"] for each in held if each["sort"] == Sort.TRACE)
-    observations = _by_id(each["row"] for each in held if each["sort"] == Sort.OBSERVATION)
+    observations = _in_order(
+        _by_id(each["row"] for each in held if each["sort"] == Sort.OBSERVATION)
+    )
     tally.counts["observations"] += len(observations)
     raws: list[RawSpan] = []
     for row in observations:
@@ -103,8 +109,10 @@ def _batch(name: str, held: list[Record], path: str, tally: Tally) -> Batch:
     )
     scored = [each["row"] for each in held if each["sort"] == Sort.SCORE]
     ids = {each.id for each in raws}
-    scores = tuple(_score(row, ids) for row in _by_id(scored))
+    scored = _by_id(scored)
+    scores = tuple(_score(row, ids) for row in scored)
     tally.counts["scores"] += len(scores)
+    header = structs.replace(header, outcome=_outcome(name, scored))
     return Batch(header=header, spans=found, scores=scores, last=True)
 
 
@@ -114,6 +122,26 @@ def _by_id(rows_: Any) -> list[Record]:
     for at, row in enumerate(rows_):
         several.setdefault(word(row.get("id")) or f"\0{at}", []).append(row)
     return [merged(each) for each in several.values()]
+
+
+def _in_order(observations: list[Record]) -> list[Record]:
+    """By start, what stands above before what hangs below it, then by id: times go to the
+    millisecond, and neither exports nor tables have an order of their own."""
+    parents = {word(row.get("id")): word(row.get("parentObservationId")) for row in observations}
+    depths: dict[str | None, int] = {}
+    for at in parents:
+        path: list[str | None] = []
+        while at in parents and at not in depths:
+            depths[at] = 0  # until it is known; what hangs below itself ends here
+            path.append(at)
+            at = parents[at]
+        depths |= dict(zip(reversed(path), count(depths.get(at, -1) + 1), strict=False))
+
+    def key(row: Record) -> tuple[int, int, str]:
+        name = word(row.get("id"))
+        return ns(row.get("startTime")) or -1, depths[name], name or ""
+
+    return sorted(observations, key=key)
 
 
 def _first(rows_: list[Record], *fields: str) -> str | None:
@@ -144,16 +172,48 @@ def _labels(rows_: list[Record]) -> dict[str, str]:
 def _score(row: Record, ids: set[str]) -> SourceScore:
     """A score: of an observation of the trace, else of the whole run; a category is a label."""
     kind, value = row.get("dataType"), row.get("value")
-    label = word(row.get("stringValue")) or word(value if isinstance(value, str) else None)
     on: Json = row.get("observationId")
     return SourceScore(
         name=word(row.get("name")) or "score",
         by=word(row.get("source")) or "source",
         span=on if isinstance(on, str) and on in ids else None,
         value=None if kind == "CATEGORICAL" else number(value),
-        label=label,
+        label=_label(row),
         explanation=word(row.get("comment")),
     )
+
+
+def _label(row: Record) -> str | None:
+    value = row.get("value")
+    return word(row.get("stringValue")) or word(value if isinstance(value, str) else None)
+
+
+OUTCOME_NAMES = ("outcome", *attributes.PASSED, *attributes.FAILED)
+"""What a score is called that says how a run ended, in lower case."""
+
+
+def _outcome(trace: str, scored: list[Record]) -> Outcome:
+    """What scores of the whole run say that are named for how it ended: a yes or no, or a label; a
+    single "failed" outweighs the others. Version 4 has the trace as a span of its own."""
+    found: list[Outcome] = []
+    for row in scored:
+        status = _status_of(row)
+        if status and (word(row.get("observationId")) or "") in ("", f"t-{trace}"):
+            said = _label(row) or number(row.get("value"))
+            found.append(Outcome(status=status, value=said, by=word(row.get("name"))))
+    return min(found, key=lambda each: each.status != "failed", default=Outcome())
+
+
+def _status_of(row: Record) -> Literal["passed", "failed"] | None:
+    name = (word(row.get("name")) or "").lower()
+    if name not in OUTCOME_NAMES:
+        return None
+    if row.get("dataType") != "BOOLEAN":
+        return attributes.ended_as(_label(row))
+    value = number(row.get("value"))
+    if value not in (0, 1):
+        return None
+    return "passed" if (value == 1) == (name not in attributes.FAILED) else "failed"
 
 
 # --- the rows of an export
@@ -296,7 +356,7 @@ def raw(row: dict[str, Any]) -> RawSpan | None:
         name=word(row.get("name")) or "",
         start_ns=start,
         end_ns=end,
-        status=_status(row, end),
+        status=_span_status(row, end),
         message=word(row.get("statusMessage")),
         attributes=_attributes(row),
     )
@@ -315,14 +375,14 @@ def of_trace(name: str, about: dict[str, Any]) -> RawSpan:
     )
 
 
-def _status(row: dict[str, Any], end: int | None) -> Status:
+def _span_status(row: dict[str, Any], end: int | None) -> Status:
     if row.get("level") == "ERROR":
         return "error"
     return "ok" if end is not None else "unset"
 
 
 def _attributes(row: dict[str, Any]) -> dict[str, Json]:
-    metadata = obj(readable(row.get("metadata")))
+    metadata = _metadata(row)
     recorded = {
         name: _number(value)
         for name, value in obj(metadata.get("attributes")).items()
@@ -348,6 +408,18 @@ def _attributes(row: dict[str, Any]) -> dict[str, Json]:
 
 
 _SERVICE = ("attributes", "resourceAttributes", "scope")
+
+
+def _metadata(row: dict[str, Any]) -> dict[str, Any]:
+    """The metadata; version 4 has each value of an object under a name with dots."""
+    found: dict[str, Any] = {}
+    for name, value in obj(readable(row.get("metadata"))).items():
+        part, _, rest = name.partition(".")
+        if rest and part in _SERVICE and isinstance(found.setdefault(part, {}), dict):
+            found[part] = {**found[part], rest: value}
+        else:
+            found[name] = value
+    return found
 
 
 def _number(value: Json) -> Json:

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from replay.fleet.dialects import Dialect
+from replay.fleet.dialect import Dialect, RunFact
 from taxonomy.query.compile import (
     UNKNOWN,
     bounds,
@@ -54,6 +54,7 @@ def compile_text(
     """
     tree = parse(text)
     meaning = _Meaning(dialect, window, has_outcomes)
+    meaning.notes += dialect.notes
     sql = "1" if tree is None else meaning.of(tree)
     if dialect.services:
         sql = f"({sql}) AND {meaning.of_services()}"
@@ -138,6 +139,14 @@ class _Meaning:
         seen = d.since(self._window.from_ns)
         return f"trace IN (SELECT {d.trace} FROM {d.spans} WHERE {seen} AND ({condition}))"
 
+    def _said(self, fact: RunFact, condition: str) -> str:
+        """The traces of which a row says so."""
+        table = fact.table
+        return (
+            f"trace IN (SELECT {table.trace} FROM {table.rows}"
+            f" WHERE {table.since(self._window.from_ns)} AND {fact.condition} AND {condition})"
+        )
+
     def of_services(self) -> str:
         """The traces with a span of one of the services that are asked."""
         names = self._value(list(self._d.services), "Array(String)")
@@ -215,10 +224,9 @@ class _Meaning:
             if "passed" in wanted:
                 raise BadQuery("no run in this time has an outcome", asked.at, "Try: errors=0")
             return " OR ".join(f"({each})" for each in parts)
-        roots = f"{d.parent} = ''"
         parts = []
-        failed = self._spans(f"{roots} AND {d.outcome} = 'failed'")
-        passed = self._spans(f"{roots} AND {d.outcome} = 'passed'")
+        failed = self._said(d.outcome, f"{d.outcome.value} = 'failed'")
+        passed = self._said(d.outcome, f"{d.outcome.value} = 'passed'")
         for each in wanted:
             match each:
                 case "failed":
@@ -253,7 +261,8 @@ class _Meaning:
             raise BadQuery(
                 f"label:{asked.value} cannot be asked of this store", asked.at, f"known: {known}"
             )
-        return self._spans(self._like(self._d.labels[name], pattern(value, whole=True)))
+        fact = self._d.labels[name]
+        return self._said(fact, self._like(fact.value, pattern(value, whole=True)))
 
     def _tool(self, asked: Asks, also: str) -> str:
         d = self._d

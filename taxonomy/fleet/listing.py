@@ -4,13 +4,13 @@ sums by id, so that attributes, which hold every message, are read of few traces
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from replay.fleet.connection import Connection
-from replay.fleet.dialects import Dialect
+from replay.fleet.dialect import Began, Dialect, RunFact
 from taxonomy.fleet.compile import Compiled, Window, compile_text
 
 PAGE = 200
@@ -49,10 +49,11 @@ class FleetList(Struct, frozen=True, kw_only=True):
 
 
 def has_outcomes(connection: Connection, dialect: Dialect, window: Window) -> bool:
-    """Does any root of the window tell an outcome?"""
+    """Does anything in the window tell an outcome?"""
+    said = dialect.outcome
     sql = (
-        f"SELECT 1 FROM {dialect.spans} WHERE {dialect.since(window.from_ns)}"
-        f" AND {dialect.parent} = '' AND {dialect.outcome} <> '' LIMIT 1"
+        f"SELECT 1 FROM {said.table.rows} WHERE {said.table.since(window.from_ns)}"
+        f" AND {said.condition} AND {said.value} <> '' LIMIT 1"
     )
     return bool(connection.rows(sql))
 
@@ -75,10 +76,6 @@ def list_runs(
                 return FleetList(rows=tuple(found), more=True, notes=asked.notes)
             found.append(run)
     return FleetList(rows=tuple(found), more=False, notes=asked.notes)
-
-
-Began = tuple[str, int]
-"""A trace and when its first span began, in ns."""
 
 
 def pages(
@@ -134,14 +131,9 @@ SELECT {d.trace} AS trace,
   countIf(kind = 'tool' AND {d.failed}),
   sumIf({input_tokens}, kind = 'model'), sumIf({output_tokens}, kind = 'model'),
   countIf(kind IN ('model', 'tool', 'agent'))
-FROM (
-  SELECT * FROM {d.spans}
-  WHERE {d.trace} IN {{ids:Array(String)}} AND {since}
-  LIMIT 1 BY {d.trace}, {d.span}
-)
+FROM {spans}
 GROUP BY trace
 """
-"""Each span once: exporters that had no answer send it again."""
 
 
 def sums(
@@ -149,13 +141,15 @@ def sums(
 ) -> list[FleetRun]:
     """What the spans of those of these traces add up to that are runs and began in the window, the
     newest first."""
+    said = dialect.outcome
+    told_by_spans = said.table == dialect.table
     sql = _SUMS.format(
         d=dialect,
-        since=dialect.since("{least:Int64}"),
+        spans=dialect.table.of_traces(_IDS, _LEAST),
         kind=dialect.kind,
         model=dialect.model,
         agent=dialect.agent,
-        outcome=dialect.outcome,
+        outcome=f"if({said.condition}, {said.value}, '')" if told_by_spans else "''",
         input_tokens=dialect.input_tokens,
         output_tokens=dialect.output_tokens,
     )
@@ -163,8 +157,25 @@ def sums(
     values = {"ids": list(began), "least": min(began.values())}
     known = {row[0]: row for row in connection.rows(sql, values)}
     found = [_run(trace, known[trace]) for trace, _ in ids if trace in known and known[trace][14]]
+    if not told_by_spans:
+        outcomes = _outcomes(connection, said, values)
+        found = [structs.replace(run, outcome=outcomes.get(run.trace, "unknown")) for run in found]
     inside = [run for run in found if window.from_ns <= run.start_ns < window.until_ns]
     return sorted(inside, key=lambda run: -run.start_ns)
+
+
+_IDS, _LEAST = "{ids:Array(String)}", "{least:Int64}"
+
+
+def _outcomes(
+    connection: Connection, said: RunFact, values: Mapping[str, Any]
+) -> dict[str, Literal["passed", "failed"]]:
+    """What another table says of how these traces ended; a single "failed" outweighs the rest."""
+    sql = (
+        f"SELECT {said.table.trace}, min({said.value}) FROM {said.table.of_traces(_IDS, _LEAST)}"
+        f" WHERE {said.condition} AND {said.value} <> '' GROUP BY {said.table.trace}"
+    )
+    return {str(trace): outcome for trace, outcome in connection.rows(sql, values)}
 
 
 def _first_seen(connection: Connection, dialect: Dialect, ids: Sequence[Began]) -> dict[str, int]:

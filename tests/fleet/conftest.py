@@ -16,7 +16,7 @@ from arc_tui import importing
 from replay.fleet.connection import Bounds, Connection
 from replay.fleet.stores import address_of
 from taxonomy.judgements.schema import open_ledger
-from tests.fleet import corpus, exporter
+from tests.fleet import corpus, exporter, langfuse
 
 RUNS = 60
 USER, PASSWORD = "reader", "it's \\secret"
@@ -40,6 +40,16 @@ class Store(NamedTuple):
         for statement in exporter.tables(f"{database}.otel_traces", **form):
             self.client.command(statement)
         self.insert(f"{database}.otel_traces", exporter.rows(file, json=form.get("json", False)))
+
+    def fill_langfuse(
+        self, database: str, tables: Iterable[str], rows: dict[str, list[dict[str, Any]]]
+    ) -> None:
+        """The rows of Langfuse's tables in a database of its own."""
+        self.client.command(f"CREATE DATABASE {database}")
+        for statement in tables:
+            self.client.command(statement)
+        for table, each in rows.items():
+            self.insert(f"{database}.{table}", each)
 
     def insert(self, table: str, rows: Iterable[dict[str, Any]]) -> None:
         block = b"\n".join(map(msgspec.json.encode, rows))
@@ -77,7 +87,15 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def fleet(tmp_path_factory: pytest.TempPathFactory, made: Path) -> Iterator[Store]:
+def exported(made: Path) -> list[dict[str, Any]]:
+    """The same runs as Langfuse's API answers them."""
+    return list(langfuse.exports(made))
+
+
+@pytest.fixture(scope="session")
+def fleet(
+    tmp_path_factory: pytest.TempPathFactory, made: Path, exported: list[dict[str, Any]]
+) -> Iterator[Store]:
     """A database a form of the exporter's table, each with the same runs; one without outcomes."""
     folder = tmp_path_factory.mktemp("clickhouse")
     with serving(folder / "data", "--user", USER, "--password", PASSWORD) as store:
@@ -88,6 +106,12 @@ def fleet(tmp_path_factory: pytest.TempPathFactory, made: Path) -> Iterator[Stor
         for statement in exporter.signoz_tables("signoz.signoz_index_v3"):
             store.client.command(statement)
         store.insert("signoz.signoz_index_v3", exporter.signoz_rows(made))
+        store.fill_langfuse(
+            "langfuse3", langfuse.tables_v3("langfuse3"), langfuse.rows_v3(exported)
+        )
+        store.fill_langfuse(
+            "langfuse4", langfuse.tables_v4("langfuse4"), langfuse.rows_v4(exported)
+        )
         without = corpus.write(folder / "without.jsonl", 12, outcomes=False)
         store.fill("no_outcome", without)
         store.client.command("CREATE DATABASE other")
@@ -98,8 +122,23 @@ def fleet(tmp_path_factory: pytest.TempPathFactory, made: Path) -> Iterator[Stor
 @pytest.fixture(scope="session")
 def local(tmp_path_factory: pytest.TempPathFactory, made: Path) -> Path:
     """The same runs, imported."""
-    path = tmp_path_factory.mktemp("local") / "arc.db"
+    return imported(tmp_path_factory.mktemp("local") / "arc.db", made)
+
+
+@pytest.fixture(scope="session")
+def local_langfuse(
+    tmp_path_factory: pytest.TempPathFactory, exported: list[dict[str, Any]]
+) -> Path:
+    """The same, imported from what Langfuse's API answers."""
+    folder = tmp_path_factory.mktemp("local_langfuse")
+    agents = [trace for trace in exported if len(trace["observations"]) > 1]
+    (folder / "traces.jsonl").write_bytes(b"\n".join(map(msgspec.json.encode, agents)))
+    return imported(folder / "arc.db", folder / "traces.jsonl")
+
+
+def imported(path: Path, *files: Path) -> Path:
+    """A database with the runs of these files."""
     with open_ledger(path) as store:
-        for _ in importing.import_paths(store, [made]):
+        for _ in importing.import_paths(store, files):
             pass
     return path

@@ -67,10 +67,12 @@ def test_a_store_is_named_checked_and_listed(prod: Store, tmp_path: Path) -> Non
     assert "No fleet yet" in arc("fleet", "ls").stderr
 
 
-@pytest.mark.parametrize("database", ["maps", "json", "signoz"])
+@pytest.mark.parametrize("database", ["maps", "json", "signoz", "langfuse3", "langfuse4"])
 def test_what_was_pulled_is_what_an_import_of_the_file_brings(
-    fleet: Store, local: Path, tmp_path: Path, database: str
+    fleet: Store, tmp_path: Path, database: str, request: pytest.FixtureRequest
 ) -> None:
+    name = "local_langfuse" if database.startswith("langfuse") else "local"
+    local: Path = request.getfixturevalue(name)
     arc("fleet", "add", "prod", fleet.url(database))
     assert (
         f"prod: {RUNS} runs pulled"
@@ -86,6 +88,19 @@ def test_what_was_pulled_is_what_an_import_of_the_file_brings(
         for name in row.__struct_fields__:
             if name not in changed:
                 assert getattr(row, name) == getattr(theirs[key], name), name
+
+
+def test_a_project_of_langfuse_is_kept_with_its_store(fleet: Store, tmp_path: Path) -> None:
+    said = refused("fleet", "add", "prod", fleet.url("langfuse3"), "--project", "p-9")
+    assert "Langfuse v3 has no runs of a project 'p-9'" in said
+    said = refused("fleet", "add", "prod", fleet.url("maps"), "--project", "p-1")
+    assert "OpenTelemetry exporter (maps) has no projects" in said
+    added = arc("fleet", "add", "prod", fleet.url("langfuse3"), "--project", "p-1", "--json")
+    assert json.loads(added.stdout)["dialect"] == "Langfuse v3"
+    assert 'project = "p-1"' in (tmp_path / "conf" / NAME).read_text()
+    assert arc("fleet", "ls").stdout.splitlines()[1].endswith("\tp-1")
+    listed = arc("fleet", "ls", "prod", "label:session=s3", *LONG_AGO)
+    assert "(Langfuse v3)" in listed.stderr
 
 
 def test_a_second_pull_reads_nothing_again(prod: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,15 @@ from tests.replay.otlp_case import hexed
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 ALL = Window(BEGAN_NS - DAY_NS, BEGAN_NS + 30 * DAY_NS)
-FORMS = ("maps", "json", "no_lookup", "signoz")
+FORMS = ("maps", "json", "no_lookup", "signoz", "langfuse3", "langfuse4")
+
+
+@pytest.fixture
+def database_here(database: str, request: pytest.FixtureRequest) -> Path:
+    """The same runs, imported from files of the form of a store."""
+    name = "local_langfuse" if database.startswith("langfuse") else "local"
+    found: Path = request.getfixturevalue(name)
+    return found
 
 
 def ask(fleet: Store, database: str, query: str, window: Window = ALL, **more: object) -> FleetList:
@@ -43,9 +51,9 @@ def here(path: Path, query: str) -> list[RunRow]:
 
 
 @pytest.mark.parametrize("database", FORMS)
-def test_each_run_is_counted_as_here(fleet: Store, local: Path, database: str) -> None:
+def test_each_run_is_counted_as_here(fleet: Store, database_here: Path, database: str) -> None:
     found = {each.trace: each for each in ask(fleet, database, "").rows}
-    rows = {row.source_id: row for row in here(local, "")}
+    rows = {row.source_id: row for row in here(database_here, "")}
     assert found.keys() == rows.keys()
     assert len(found) == RUNS
     for trace, run in found.items():
@@ -74,12 +82,21 @@ QUERIES = (
 )  # fmt: skip
 
 
+OF_LANGFUSE = (
+    *(query for query in QUERIES if query != "label:service=support"),
+    "label:session=s3", "label:version=v1", "label:tags=shop", "label:release=r", "variant:support",
+    'variant="support 2"',
+)  # fmt: skip
+
+
 @pytest.mark.parametrize("database", FORMS)
-def test_a_question_means_the_same_runs_as_here(fleet: Store, local: Path, database: str) -> None:
+def test_a_question_means_the_same_runs_as_here(
+    fleet: Store, database_here: Path, database: str
+) -> None:
     telling = 0
-    for query in QUERIES:
+    for query in OF_LANGFUSE if database.startswith("langfuse") else QUERIES:
         found = {each.trace for each in ask(fleet, database, query).rows}
-        assert found == {row.source_id for row in here(local, query)}, query
+        assert found == {row.source_id for row in here(database_here, query)}, query
         telling += 0 < len(found) < RUNS
     assert telling > len(QUERIES) / 2  # most of them tell runs apart
 

@@ -142,6 +142,59 @@ def test_scores_keep_their_source_and_place_and_categories_are_labels(tmp_path: 
     assert (whole.by, whole.span, whole.value, whole.label) == ("ANNOTATION", None, None, "late")
 
 
+OUTCOME = {**KIND, "id": "s-3", "name": "Outcome", "stringValue": "passed"}
+YES = {**SCORE, "id": "s-4", "name": "success", "value": 1, "stringValue": "True",
+       "dataType": "BOOLEAN", "observationId": None}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("scores", "status", "by"),
+    [
+        ([SCORE, KIND], "unknown", None),
+        ([OUTCOME], "passed", "Outcome"),
+        ([OUTCOME, {**YES, "value": 0}], "failed", "success"),
+        ([YES], "passed", "success"),
+        ([{**YES, "name": "failed"}], "failed", "failed"),
+        ([{**YES, "observationId": "ask"}], "unknown", None),
+        ([{**YES, "observationId": "t-t-1"}], "passed", "success"),
+        ([{**YES, "dataType": "NUMERIC", "stringValue": None}], "unknown", None),
+        ([{**YES, "value": 0.5}], "unknown", None),
+        ([{**OUTCOME, "name": "tone"}], "unknown", None),
+        ([{**OUTCOME, "stringValue": "so so"}], "unknown", None),
+    ],
+)
+def test_a_score_that_is_named_for_how_a_run_ended_is_its_outcome(
+    tmp_path: Path, scores: list[Value], status: str, by: str | None
+) -> None:
+    found = one(tmp_path / "x.json", {**TRACE, "scores": scores}).header.outcome
+    assert (found.status, found.by) == (status, by)
+
+
+def test_attributes_under_names_with_dots_are_those_in_an_object(tmp_path: Path) -> None:
+    given = {"gen_ai.response.id": "r-1", "gen_ai.request.model": "m"}
+    nested = {"attributes": given, "scope": {"name": "s"}, "mine": 1}
+    flat = {**{f"attributes.{name}": value for name, value in given.items()},
+            "scope.name": "s", "mine": 1}  # fmt: skip
+    first, second = (
+        one(tmp_path / f"{name}.json", {**TRACE, "observations": [ROOT, {**ASK, "metadata": each}]})
+        for name, each in (("nested", nested), ("flat", flat))
+    )
+    assert models(first)[0].response.id == "r-1"
+    assert repr(first.spans) == repr(second.spans)
+
+
+def test_spans_that_began_together_stand_in_one_order_whatever_that_of_the_file(
+    tmp_path: Path,
+) -> None:
+    together = [{**each, "startTime": at(0), "endTime": at(9)} for each in (ROOT, ASK, RUN, SAY)]
+    names = [
+        [span.name for span in one(tmp_path / "x.json", {**TRACE, "observations": each}).spans]
+        for each in (together, together[::-1])
+    ]
+    assert names[0] == names[1]
+    assert names[0][0] == "root"
+
+
 def test_the_header_says_what_the_trace_says(tmp_path: Path) -> None:
     header = one(tmp_path / "x.json", TRACE).header
     assert (header.source_id, header.title, header.agent) == ("t-1", "Where is W123?", "root")

@@ -110,6 +110,7 @@ _NEEDS = ("clickhouse_connect",)
 @click.argument("url")
 @click.option("--password", is_flag=True, help="Ask for the password; it goes to the keyring.")
 @click.option("--service", "services", multiple=True, help="Only runs of this service; repeatable.")
+@click.option("--project", metavar="ID", help="Only runs of this project of Langfuse.")
 @click.option(
     "--ca",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -122,6 +123,7 @@ def add(
     url: str,
     password: bool,
     services: tuple[str, ...],
+    project: str | None,
     ca: Path | None,
     no_check: bool,
     as_json: bool,
@@ -141,6 +143,7 @@ def add(
     store = FleetStore(
         url=str(address_of(url)),
         services=services,
+        project=project or None,
         ca=None if ca is None else str(ca.absolute()),
     )
     if password:
@@ -218,8 +221,11 @@ def _list_stores(as_json: bool) -> int:
     elif known:
         print_list(
             console(),
-            ["name", "url", "services"],
-            [[name, each.url, ", ".join(each.services)] for name, each in sorted(known.items())],
+            ["name", "url", "services", "project"],
+            [
+                [name, each.url, ", ".join(each.services), each.project or ""]
+                for name, each in sorted(known.items())
+            ],
         )
     else:
         click.echo("No fleet yet. Try: arc fleet add NAME URL", err=True)

@@ -11,10 +11,10 @@ from msgspec import Struct, structs
 from arc_tui import config, importing
 from arc_tui.importing import ImportReport, Progress
 from replay.fleet.connection import Bounds, Connection
-from replay.fleet.dialects import Dialect, find_dialect
+from replay.fleet.dialect import Dialect
+from replay.fleet.dialects import find_dialect
 from replay.fleet.spans import read_traces
 from replay.fleet.stores import NAME, FleetStore, address_of, find_store, password_of
-from replay.formats import otlp
 from replay.formats.source import Tally
 from replay.store.handle import Store
 from replay.store.rows import spans_here
@@ -129,7 +129,11 @@ def pull(
             batches = read_traces(fleet.connection, fleet.dialect, _not_here(store, taken), tally)
             now = Progress(done=seen, total=limit or seen, path=path, traces=seen)
             reports.append(
-                (yield from importing.take_batches(store, batches, tally, now, format=otlp.NAME))
+                (
+                    yield from importing.take_batches(
+                        store, batches, tally, now, format=fleet.dialect.format
+                    )
+                )
             )
             if len(taken) < len(runs):
                 tell(f"older runs match too; --limit {limit} was reached")

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from replay.formats.common import word
 from replay.formats.genai.records import RawSpan
@@ -115,6 +115,13 @@ PROMPT_VERSION = Thing("gen_ai.prompt.version", "langfuse.observation.prompt.ver
 PASSED = ("passed", "pass", "success", "succeeded")
 FAILED = ("failed", "fail", "failure")
 """What an outcome, or the label of an evaluation of a whole run, says, in lower case."""
+
+
+def ended_as(said: str | None) -> Literal["passed", "failed"] | None:
+    """The outcome that a word tells."""
+    word = (said or "").lower()
+    return "failed" if word in FAILED else "passed" if word in PASSED else None
+
 
 _THINGS = (
     ASKED_MODEL, ANSWERED_MODEL, RESPONSE, USAGE_IN, USAGE_OUT, CACHE_READ, CACHE_WRITE,

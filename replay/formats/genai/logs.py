@@ -5,7 +5,7 @@ scores.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal
+from typing import Any
 
 from replay.formats.common import derived_id, listed, number, obj, seconds_ns, word
 from replay.formats.genai import attributes
@@ -209,20 +209,19 @@ def outcome(spans: list[Known], scores: Iterable[SourceScore]) -> Outcome:
         root = each.raw.parent is None
         said = each.word(attributes.OUTCOME) if root else None
         said = said or first_word(each.raw.resource, attributes.OUTCOME.names)
-        status = _status(said)
+        status = attributes.ended_as(said)
         if status is not None:
             return Outcome(status=status, value=said, by=attributes.OUTCOME.names[0])
-    labelled = [each for each in scores if each.span is None and _status(each.label) is not None]
-    found = min(labelled, key=lambda each: _status(each.label) != "failed", default=None)
+    labelled = [
+        each for each in scores if each.span is None and attributes.ended_as(each.label) is not None
+    ]
+    found = min(
+        labelled, key=lambda each: attributes.ended_as(each.label) != "failed", default=None
+    )
     if found is None:
         return Outcome()
-    return Outcome(status=_status(found.label) or "unknown", value=found.label, by=found.name)
-
-
-def _status(said: str | None) -> Literal["passed", "failed"] | None:
-    word = (said or "").lower()
-    return (
-        "failed" if word in attributes.FAILED else "passed" if word in attributes.PASSED else None
+    return Outcome(
+        status=attributes.ended_as(found.label) or "unknown", value=found.label, by=found.name
     )
 
 
