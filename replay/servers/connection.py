@@ -241,7 +241,7 @@ class Connection:
             ) from error
         if "refused" in text.lower() or "not known" in text or "No address" in text:
             raise ServerError(
-                f"{self.name}: {self.url} cannot be reached: {text}", "Try: its host and port"
+                f"{self.url} cannot be reached: {text}", "Try: another host or port"
             ) from error
 
 

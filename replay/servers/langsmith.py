@@ -42,6 +42,8 @@ _FIELDS = (
     "reference_example_id", "run_type", "session_id", "start_time", "status", "tags", "total_cost",
     "total_tokens", "trace_id",
 )  # fmt: skip
+_DETAILS = ("prompt_token_details", "completion_token_details")
+"""Fields that a server may not know; it refuses a request for them then."""
 
 
 def find(connection: Connection) -> str | None:
@@ -96,8 +98,13 @@ def read(
 ) -> Iterator[Batch]:
     """One trace with what was said of its runs, by the reader of LangSmith's own exports. Raises
     ServerError."""
-    asked: dict[str, Json] = {"session": [project.id], "trace": run, "select": list(_FIELDS)}
-    found = list(_runs(connection, asked))
+    asked: dict[str, Json] = {"session": [project.id], "trace": run}
+    try:
+        found = list(_runs(connection, {**asked, "select": [*_FIELDS, *_DETAILS]}))
+    except Refused as error:
+        if error.is_absent:
+            raise
+        found = list(_runs(connection, {**asked, "select": list(_FIELDS)}))
     if not found:
         raise Refused(f"{connection.name}: trace {run} has no runs", 404)
     ids = [word(each.get("id")) or "" for each in found]

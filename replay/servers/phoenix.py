@@ -72,7 +72,8 @@ def runs(
         params = [("start_time", utc(from_ns)), ("limit", str(_PAGE)), ("include_spans", "true")]
         if until_ns is not None:
             params.append(("end_time", utc(until_ns, up=True)))
-        page = [obj(each) for each in listed(obj(connection.get(path, params)).get("data"))]
+        answer = obj(connection.get(path, params))
+        page = [obj(each) for each in listed(answer.get("data"))]
         new = [each for each in page if word(each.get("trace_id")) not in seen]
         for each in new:
             name, start = word(each.get("trace_id")), ns(each.get("start_time"))
@@ -84,11 +85,11 @@ def runs(
             yield ListedRun(
                 id=name, start_ns=start, spans=len(spans) if isinstance(spans, list) else None
             )
-        if len(page) < _PAGE:
+        if answer.get("next_cursor") is None:
             return
         if not new:
             raise ServerError(
-                f"{connection.name}: more than {_PAGE} traces began in the same microsecond",
+                f"{connection.name}: {len(page)} traces and more began in the same microsecond",
                 "Try: --until before it",
             )
 

@@ -98,6 +98,8 @@ def pull_from_server(
             wanted = TOGETHER if limit is None else min(TOGETHER, limit - seen)
             reading = _Reading(connection, product, project, path)
             page = reading.take(islice(listed, wanted))
+            if not page and reading.failure is None:
+                break
             seen += len(page)
             now = Progress(done=seen, total=limit or seen, path=path, traces=seen)
             batches = reading.batches(_not_here(store, page))
