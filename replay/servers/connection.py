@@ -30,6 +30,8 @@ from replay.trace import Json
 MAX_ANSWER_BYTES = 256 * 1024 * 1024
 TIMEOUT_S = 60.0
 TRIES = 5
+BACKOFF_S = 0.5
+"""The pause before the second try; each later one is twice as long."""
 MAX_WAIT_S = 60.0
 """A server that asks for a longer pause is asked again by the user, not by us."""
 
@@ -83,16 +85,13 @@ class ListedRun(Struct, frozen=True, kw_only=True):
 class Connection:
     """Requests to one server. `name` is what its runs and errors call it."""
 
-    def __init__(
-        self, name: str, url: str, *, ca: Path | None = None, backoff_s: float = 0.5
-    ) -> None:
+    def __init__(self, name: str, url: str, *, ca: Path | None = None) -> None:
         """Raises ServerError where the certificates to trust cannot be read."""
         import httpx2
 
         self.name, self.url = name, url.rstrip("/")
         self.key_hint = ""
         self._secrets: tuple[str, ...] = ()
-        self._backoff_s = backoff_s
         self._client = httpx2.Client(
             verify=_certificates(ca),
             timeout=httpx2.Timeout(TIMEOUT_S, connect=10.0),
@@ -152,7 +151,7 @@ class Connection:
 
         why = ""
         for attempt in range(TRIES):
-            wait_s = self._backoff_s * 2**attempt * (1 + random.random() / 2)
+            wait_s = BACKOFF_S * 2**attempt * (1 + random.random() / 2)
             try:
                 status, headers, data = self._once(method, path, params, body)
             except httpx2.TransportError as error:

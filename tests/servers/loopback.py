@@ -107,7 +107,9 @@ class PhoenixServer(Loopback):
             return Answered(200, "20.26.1")
         if path == "/v1/projects":
             only(query, "cursor", "limit")
-            found = [{"name": name, "id": f"P{at}"} for at, name in enumerate(self.projects)]
+            found: list[Record] = [
+                {"name": name, "id": f"P{at}"} for at, name in enumerate(self.projects)
+            ]
             return self._page(found[::-1], query, lambda each: int(each["id"][1:]), 1000)
         parts = path.split("/")
         known = {f"P{at}": name for at, name in enumerate(self.projects)}

@@ -239,7 +239,8 @@ def test_a_run_with_as_many_spans_as_are_listed_is_not_read_again(tmp_path: Path
     roots = roots or [
         span for spans in phoenix_traces(4) for span in spans if span["parent_id"] is None
     ]
-    with serving(PhoenixServer({"support": roots[:3]})) as server:
+    server = PhoenixServer({"support": roots[:3]})
+    with serving(server):
         assert "3 runs pulled" in arc("pull", server.url, *LONG_AGO).stdout
         server.projects["support"].append(roots[3])
         later = {**roots[0], "parent_id": roots[0]["context"]["span_id"]}
@@ -258,7 +259,7 @@ def test_a_run_with_as_many_spans_as_are_listed_is_not_read_again(tmp_path: Path
 def test_what_a_busy_server_fails_is_asked_again(
     product: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection.time, "sleep", lambda _: None)
+    monkeypatch.setattr(connection, "BACKOFF_S", 0.0)
     with filled(product, tmp_path) as made:
         made.server.faults = [
             Fault(".*(traces|query|sessions)", kind), Fault(".*/projects", kind),
@@ -272,7 +273,7 @@ def test_what_a_busy_server_fails_is_asked_again(
 def test_a_pull_that_was_broken_off_keeps_what_it_has_and_goes_on(
     product: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection.time, "sleep", lambda _: None)
+    monkeypatch.setattr(connection, "BACKOFF_S", 0.0)
     path = f".*{DETAILS[product]}.*"
     with filled(product, tmp_path) as made:
         at = {"phoenix": 7, "langfuse": 5, "langsmith": 9}[product]
