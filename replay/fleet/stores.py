@@ -97,7 +97,7 @@ def server_url(url: str, *, allow_http: bool = False) -> str:
     if parts.scheme == "http" and not (allow_http or is_loopback(url)):
         raise BadFleet(
             "http:// sends the key and the runs without encryption",
-            "Try: https://, or --allow-http where the network is yours",
+            "use https://, or allow it by --allow-http on a network of your own",
         )
     return url.rstrip("/")
 

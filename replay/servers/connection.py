@@ -115,11 +115,11 @@ class Connection:
 
     def get(self, path: str, params: Params = ()) -> Json:
         """The JSON that is there. Raises ServerError."""
-        return self._asked("GET", path, params)
+        return self._json("GET", path, params)
 
     def post(self, path: str, body: Mapping[str, Json]) -> Json:
         """The JSON that a question in a body is answered with. Raises ServerError."""
-        return self._asked("POST", path, (), msgspec.json.encode(body))
+        return self._json("POST", path, (), msgspec.json.encode(body))
 
     def probe(self, path: str) -> bytes | None:
         """What is there, None where nothing is, or nothing without a key. Raises ServerError where
@@ -129,7 +129,7 @@ class Connection:
         except (Refused, KeyRefused):
             return None
 
-    def _asked(self, method: str, path: str, params: Params, body: bytes | None = None) -> Json:
+    def _json(self, method: str, path: str, params: Params, body: bytes | None = None) -> Json:
         last: ArcError | None = None
         for _ in range(2):  # a second time where the first was cut off without a word
             data = self._read(method, path, params, body)

@@ -173,7 +173,9 @@ def add(
     check_name(name)
     as_server = is_server(url)
     if as_server and services:
-        raise ArcError("--service is for stores in ClickHouse", "Try: arc pull NAME --project")
+        raise ArcError(
+            "--service is for stores in ClickHouse", "Try: arc pull NAME --project PROJECT"
+        )
     if not as_server and (how["server"] or how["allow_http"]):
         raise ArcError(
             "--server and --allow-http are for servers of traces", "Try: a URL with https://"
