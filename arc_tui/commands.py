@@ -174,6 +174,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "import": "arc_tui.features.imports.command:import_",
         "record": "arc_tui.features.record.command:record",
         "listen": "arc_tui.features.record.command:listen",
+        "pull": "arc_tui.features.fleet.command:pull_from",
         "attach": "arc_tui.features.imports.command:attach",
         "stop": "arc_tui.features.record.command:stop",
     },

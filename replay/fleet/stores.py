@@ -1,4 +1,5 @@
-"""The trace stores of a team, by name: where each is, who reads there, which services are asked.
+"""The trace stores of a team, by name: where each is, who reads there, which services are asked. A
+store is a database of ClickHouse, or a server of traces with an API of its own.
 
 They stand in `fleets.toml` beside the settings. No password does: it comes from the environment
 (`ARC_FLEET_NAME_PASSWORD`), else from the keyring of the system.
@@ -37,12 +38,16 @@ class BadFleet(ArcError):
 class FleetStore(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One store, as it stands in the file. `services` are the only ones asked, () for all;
     `project` is the one asked, None for the only one; `ca` is a file of certificates to trust
-    beside the system's."""
+    beside the system's; `server` is the product behind the URL of a server, "" for a store in
+    ClickHouse; `allow_http` says that its URL may be without encryption.
+    """
 
     url: str
     services: tuple[str, ...] = ()
     project: str | None = None
     ca: str | None = None
+    server: str = ""
+    allow_http: bool = False
 
 
 class Address(Struct, frozen=True, kw_only=True):
@@ -59,11 +64,51 @@ class Address(Struct, frozen=True, kw_only=True):
         return f"{scheme}://{self.user}@{self.host}:{self.port}/{self.database}"
 
 
+def is_server(url: str) -> bool:
+    """Does the URL name a server of traces, and not a database?"""
+    return url.startswith(("http://", "https://"))
+
+
+def is_loopback(url: str) -> bool:
+    """Does the URL name this machine?"""
+    host = urlsplit(url).hostname or ""
+    return host in ("localhost", "::1") or host.startswith("127.")
+
+
+SERVER_EXAMPLE = "https://phoenix.example.com"
+
+
+def server_url(url: str, *, allow_http: bool = False) -> str:
+    """The URL of a server of traces without what does not count. Raises BadFleet; a password is
+    never repeated in what it says."""
+    hint = f"Try: {SERVER_EXAMPLE}"
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise BadFleet(f"not a URL: {error}", hint) from error
+    if parts.username is not None or parts.password is not None:
+        raise BadFleet(
+            "the URL holds a key, which would stand in a file and in the list of processes",
+            "Try: arc fleet add NAME URL --password, which asks for it",
+        )
+    if not is_server(url) or not host:
+        raise BadFleet("the URL of a server begins with https:// and its host", hint)
+    if parts.query or parts.fragment:
+        raise BadFleet("the URL of a server takes no options", hint)
+    if parts.scheme == "http" and not (allow_http or is_loopback(url)):
+        raise BadFleet(
+            "http:// sends the key and the runs without encryption",
+            "use https://, or allow it by --allow-http on a network of your own",
+        )
+    return url.rstrip("/")
+
+
 def address_of(url: str) -> Address:
     """The parts of a URL. Raises BadFleet; a password is never repeated in what it says."""
     scheme, _, _ = url.partition("://")
     if scheme not in _SCHEMES:
-        known = " or ".join(f"{each}://" for each in _SCHEMES)
+        known = " or ".join(f"{each}://" for each in (*_SCHEMES, "https"))
         raise BadFleet(f"the URL of a store begins with {known}", f"Try: {EXAMPLE}")
     try:
         parts = urlsplit(url)
@@ -116,14 +161,22 @@ def find_store(file: Path, name: str) -> FleetStore:
     return known[name]
 
 
-def keep_store(file: Path, name: str, store: FleetStore) -> None:
-    """Write a store under its name, in place of one that had it. Raises BadFleet."""
+def check_name(name: str) -> None:
+    """Raises BadFleet where a store cannot be called so."""
     if not _NAMES.fullmatch(name):
         raise BadFleet(
             f"'{name}' cannot name a store",
             "Try: letters, digits, - and _, beginning with a letter",
         )
-    address_of(store.url)
+
+
+def keep_store(file: Path, name: str, store: FleetStore) -> None:
+    """Write a store under its name, in place of one that had it. Raises BadFleet."""
+    check_name(name)
+    if is_server(store.url):
+        server_url(store.url, allow_http=store.allow_http)
+    else:
+        address_of(store.url)
     _write(file, {**read_stores(file), name: store})
 
 

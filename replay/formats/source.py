@@ -270,6 +270,9 @@ class BytesSource(Source):
         self._data = data
 
     def open(self) -> IO[bytes]:
+        return self.packed()
+
+    def packed(self) -> IO[bytes]:
         return io.BytesIO(self._data)
 
 

@@ -57,15 +57,15 @@ def rows(
     folder: Path, megabytes: int = MEGABYTES, environment: Path | None = None
 ) -> Iterator[Row]:
     """The corpus, Phoenix, and `arc import`. Raises ArcError where Phoenix cannot be had."""
-    python = _installed(environment or folder / "peer")
+    python = installed(environment or folder / "peer")
     source = folder / "peer.jsonl"
     made = exports.write(source, megabytes)
     what = f"{made.traces} traces, {made.spans} spans, {made.bytes / 1e6:.0f} MB"
     ours = _imported(source, folder / "peer-arc.db")
     yield Row(f"arc import of {what}", _speed(ours), _size(ours, made.bytes))
     with source.open("rb") as lines:
-        bodies = [_protobuf(line) for line in lines]
-    with _serving(python, folder / "peer-work") as (server, port, database):
+        bodies = [protobuf(line) for line in lines]
+    with serving(python, folder / "peer-work") as (server, port, database):
         theirs = _posted(server, port, database, bodies, made.spans)
     lost = f", {made.spans - theirs.spans} lost" if theirs.spans < made.spans else ""
     yield Row(f"the same into {PHOENIX}", _speed(theirs) + lost, _size(theirs, made.bytes))
@@ -107,7 +107,7 @@ def _children_s() -> float:
 # --- Phoenix
 
 
-def _installed(environment: Path) -> Path:
+def installed(environment: Path) -> Path:
     """The Python of an environment with Phoenix; made where it is not there yet."""
     python = environment / "bin" / "python"
     if not python.exists():
@@ -133,7 +133,7 @@ def _run(*command: str) -> None:
 
 
 @contextmanager
-def _serving(python: Path, work: Path) -> Iterator[tuple[int, int, Path]]:
+def serving(python: Path, work: Path) -> Iterator[tuple[int, int, Path]]:
     """(process, port, database) of a Phoenix that answers; it ends with the block."""
     work.mkdir(parents=True)
     port, grpc = _free_port(), _free_port()
@@ -175,7 +175,7 @@ def _wait_for(port: int, served: subprocess.Popen[bytes]) -> None:
     raise ArcError("Phoenix did not start", "look at said.txt in its folder")
 
 
-def _protobuf(line: bytes) -> bytes:
+def protobuf(line: bytes) -> bytes:
     """An export in protobuf. Its generic JSON has ids in base64, OTLP's own in hex digits."""
     request: Any = json.loads(line)
     for of_resource in request["resourceSpans"]:

@@ -45,6 +45,7 @@ CLIENTS = {
     "replay/models/connection.py": "the client of models, for both SDKs",
     "replay/models/messages.py": "the client of models, for the Messages API",
     "replay/models/openai.py": "the client of models, for OpenAI's two APIs",
+    "replay/servers/connection.py": "the client of Phoenix, Langfuse and LangSmith servers",
     "replay/doctor/checks.py": "the version of OpenSSL, for a report",
 }
 WRITERS = {

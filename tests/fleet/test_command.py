@@ -157,7 +157,7 @@ def test_a_list_tells_which_runs_are_here(prod: Store) -> None:
     ("words", "said"),
     [
         (("add", "x", "clickhouse://a:secret@host/db"), "the URL holds a password"),
-        (("add", "x", "https://host"), "begins with clickhouse://"),
+        (("add", "x", "ftp://host"), "begins with clickhouse://"),
         (("add", "x", "clickhouse://host/a/b"), "the name of one database"),
         (("add", "x", "clickhouse://host:many/a"), "not a URL"),
         (("add", "x", "clickhouse:///a"), "names no host"),

@@ -1,4 +1,4 @@
-"""`arc fleet`: trace stores of a team: name one, list its runs, copy runs from it."""
+"""`arc fleet`, `arc pull`: trace stores of a team: name one, list its runs, copy runs from it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import structs
 
 from arc_tui.cli import (
     Fn,
@@ -30,6 +31,7 @@ from taxonomy.query.values import SPANS_NS, moment, number
 
 if TYPE_CHECKING:
     from arc_tui.features.fleet.run import FleetRequest
+    from replay.fleet.stores import FleetStore
 
 
 def _when(text: str, now_ns: int) -> int:
@@ -100,10 +102,36 @@ def _request(name: str, asked: dict[str, Any]) -> FleetRequest:
 _NEEDS = ("clickhouse_connect",)
 
 
+def server_options(command: Fn) -> Fn:
+    """How a store is reached: `server`, `allow_http`, `ca`."""
+    return with_options(
+        click.option(
+            "--server",
+            type=click.Choice(["phoenix", "langfuse", "langsmith"]),
+            help="The product behind the URL; found by asking it otherwise.",
+        ),
+        click.option("--allow-http", is_flag=True, help="A server may be without encryption."),
+        click.option(
+            "--ca",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            help="Trust the certificates in this file too.",
+        ),
+    )(command)
+
+
+def _server(server: str | None, allow_http: bool, ca: Path | None, url: str = "") -> FleetStore:
+    """The options of `server_options` as a store."""
+    from replay.fleet.stores import FleetStore
+
+    trusted = None if ca is None else str(ca.absolute())
+    return FleetStore(url=url, ca=trusted, server=server or "", allow_http=allow_http)
+
+
 @click.command(
     epilog=examples(
         "arc fleet add prod clickhouse://reader@clickhouse.example.com:8443/otel --password",
         "arc fleet add test clickhouse://reader@clickhouse.example.com/otel --no-check",
+        "arc fleet add phoenix https://phoenix.example.com --server phoenix --no-check",
     )
 )
 @click.argument("name")
@@ -111,11 +139,7 @@ _NEEDS = ("clickhouse_connect",)
 @click.option("--password", is_flag=True, help="Ask for the password; it goes to the keyring.")
 @click.option("--service", "services", multiple=True, help="Only runs of this service; repeatable.")
 @click.option("--project", metavar="ID", help="Only runs of this project of Langfuse.")
-@click.option(
-    "--ca",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Trust the certificates in this file too.",
-)
+@server_options
 @click.option("--no-check", is_flag=True, help="Keep it without connecting.")
 @json_option
 def add(
@@ -124,43 +148,80 @@ def add(
     password: bool,
     services: tuple[str, ...],
     project: str | None,
-    ca: Path | None,
     no_check: bool,
     as_json: bool,
+    **how: Any,
 ) -> int:
-    """Name a trace store in ClickHouse, so that it can be listed and pulled from.
+    """Name a trace store, in ClickHouse or a server, so that it can be pulled from.
 
     URL is clickhouse://USER@HOST:PORT/DATABASE, by TLS, with a verified certificate;
-    clickhouse+http:// is without encryption. Use a user that may only read. The password is asked
-    for, or stands in ARC_FLEET_NAME_PASSWORD; it is never written to a file.
+    clickhouse+http:// is without encryption. Use a user that may only read. Or it is the https://
+    address of a Phoenix, Langfuse or LangSmith server, for `arc pull`. The password, or the key of
+    the server (of Langfuse the public key, a colon and the secret key), is asked for, or stands in
+    ARC_FLEET_NAME_PASSWORD; it is never written to a file.
 
-    Needs the extra `fleet`: pip install 'arc-tui[fleet]'
+    A store in ClickHouse and --password need the extra `fleet`: pip install 'arc-tui[fleet]'
     """
-    from arc_tui.features.fleet.run import open_fleet, stores_file
-    from replay.fleet.connection import Bounds
-    from replay.fleet.stores import FleetStore, address_of, keep_password, keep_store
-
-    store = FleetStore(
-        url=str(address_of(url)),
-        services=services,
-        project=project or None,
-        ca=None if ca is None else str(ca.absolute()),
+    from arc_tui.features.fleet.run import stores_file
+    from replay.fleet.stores import (
+        address_of,
+        check_name,
+        is_server,
+        keep_password,
+        keep_store,
+        server_url,
     )
+
+    check_name(name)
+    as_server = is_server(url)
+    if as_server and (services or project):
+        raise ArcError(
+            "--service and --project are for stores in ClickHouse",
+            "Try: arc pull NAME --project PROJECT",
+        )
+    if not as_server and (how["server"] or how["allow_http"]):
+        raise ArcError(
+            "--server and --allow-http are for servers of traces", "Try: a URL with https://"
+        )
+    at = server_url(url, allow_http=how["allow_http"]) if as_server else str(address_of(url))
+    store = structs.replace(_server(url=at, **how), services=services, project=project)
     if password:
         require("a password in the keyring", "keyring", extra="fleet")
-        keep_password(name, click.prompt(f"password of {store.url}", hide_input=True, err=True))
-    dialect = None
+        what = "key" if as_server else "password"
+        keep_password(name, click.prompt(f"{what} of {store.url}", hide_input=True, err=True))
+    found = None
     if not no_check:
-        require("arc fleet", *_NEEDS, extra="fleet")
-        with open_fleet(name, Bounds(), store) as fleet:
-            dialect = fleet.dialect.title
+        store, found = _check_server(name, store) if as_server else _check_store(name, store)
     keep_store(stores_file(), name, store)
     if as_json:
-        print_json({"name": name, "url": store.url, "dialect": dialect})
+        print_json({"name": name, "url": store.url, "dialect": found})
     else:
-        found = f": {dialect}" if dialect else ", not checked"
-        click.echo(f"kept {name}{found}. Try: arc fleet ls {name} --since 1d")
+        what = f": {found}" if found else ", not checked"
+        then = "arc pull" if as_server else "arc fleet ls"
+        click.echo(f"kept {name}{what}. Try: {then} {name} --since 1d")
     return 0
+
+
+def _check_store(name: str, store: FleetStore) -> tuple[FleetStore, str]:
+    """(the store, which dialect it speaks). Raises ArcError."""
+    from arc_tui.features.fleet.run import open_fleet
+    from replay.fleet.connection import Bounds
+
+    require("arc fleet", *_NEEDS, extra="fleet")
+    with open_fleet(name, Bounds(), store) as fleet:
+        return store, fleet.dialect.title
+
+
+def _check_server(name: str, store: FleetStore) -> tuple[FleetStore, str]:
+    """(the server with its product, which that is and how many projects it has). Raises
+    ArcError."""
+    from arc_tui.features.fleet.servers import check_server
+
+    product, title, projects = check_server(name, store)
+    return (
+        structs.replace(store, server=product),
+        f"{title}, {format.count(projects, 'project')}",
+    )
 
 
 @click.command(epilog=examples("arc fleet rm prod", "arc fleet rm test"))
@@ -258,6 +319,67 @@ def pull(name: str, as_json: bool, db: Path | None, **asked: Any) -> int:
         print_json(report)
         return report.exit_code
     for line in pulled_lines(name, report):
+        print_line(console(), line)
+    for error in report.errors:
+        print_line(err, f"arc: {error}", "red")
+    return report.exit_code
+
+
+@click.command(
+    "pull",
+    epilog=examples(
+        "arc pull https://phoenix.example.com --project support --since 1d",
+        "arc pull prod-langfuse --since 2026-11-20 --until 2026-11-21 --limit 0",
+    ),
+)
+@click.argument("target", metavar="URL|NAME")
+@click.option("--project", help="The project by its name or id; needed where there are several.")
+@click.option(
+    "--since", default="7d", show_default=True, help="Runs begun since: 12h, 7d or a day."
+)
+@click.option("--until", help="Runs begun before: 12h (ago), 7d or a day; default: no end.")
+@server_options
+@limit_option
+@json_option
+@db_option
+def pull_from(
+    target: str,
+    project: str | None,
+    since: str,
+    until: str | None,
+    limit: int,
+    as_json: bool,
+    db: Path | None,
+    **how: Any,
+) -> int:
+    """Copy runs of a Phoenix, Langfuse or LangSmith server: masked, indexed and diagnosed.
+
+    The newest first. NAME is one that `arc fleet add` keeps; its key comes from the keyring or
+    ARC_FLEET_NAME_PASSWORD. For a URL the key is in the product's own variables: PHOENIX_API_KEY,
+    LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY, LANGSMITH_API_KEY. Nothing is written to the
+    server. The command can be stopped and given again: what is here is not copied twice.
+    """
+    from arc_tui.features.fleet.servers import ServerRequest, pull_from_server, server_named
+    from arc_tui.features.fleet.text import pulled_lines
+
+    window = _window(since, until)
+    name, server = server_named(target, _server(**how))
+    request = ServerRequest(
+        server=server,
+        store=name,
+        project=project,
+        from_ns=window.from_ns,
+        until_ns=None if until is None else window.until_ns,
+        limit=limit or None,
+    )
+    err = console(err=True)
+    with open_store(db) as store:
+        work = pull_from_server(store, request, lambda note: print_line(err, note, "dim"))
+        report = drain_import(work)
+    if as_json:
+        print_json(report)
+        return report.exit_code
+    for line in pulled_lines(request.name, report):
         print_line(console(), line)
     for error in report.errors:
         print_line(err, f"arc: {error}", "red")

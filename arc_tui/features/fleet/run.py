@@ -14,7 +14,15 @@ from replay.fleet.connection import Bounds, Connection
 from replay.fleet.dialect import Dialect
 from replay.fleet.dialects import find_dialect
 from replay.fleet.spans import read_traces
-from replay.fleet.stores import NAME, FleetStore, address_of, find_store, password_of
+from replay.fleet.stores import (
+    NAME,
+    BadFleet,
+    FleetStore,
+    address_of,
+    find_store,
+    is_server,
+    password_of,
+)
 from replay.formats.source import Tally
 from replay.store.handle import Store
 from replay.store.rows import spans_here
@@ -49,6 +57,11 @@ class OpenFleet(Struct, frozen=True):
 def open_fleet(name: str, bounds: Bounds, store: FleetStore | None = None) -> Iterator[OpenFleet]:
     """The store of that name, or `store` under it. Raises NotFound, BadFleet, FleetError."""
     known = store or find_store(stores_file(), name)
+    if is_server(known.url):
+        raise BadFleet(
+            f"'{name}' is a server of traces, not a store in ClickHouse",
+            f"Try: arc pull {name} --since 1d",
+        )
     ca = None if known.ca is None else Path(known.ca)
     with closing(
         Connection(name, address_of(known.url), password_of(name), bounds, ca)
@@ -139,7 +152,7 @@ def pull(
                 tell(f"older runs match too; --limit {limit} was reached")
                 break
     undiagnosed = yield from importing.diagnose_new(store)
-    yield ImportReport(files=_join(reports), undiagnosed=undiagnosed)
+    yield ImportReport(files=join_pages(reports), undiagnosed=undiagnosed)
 
 
 def _not_here(store: Store, runs: Sequence[FleetRun]) -> list[tuple[str, int]]:
@@ -152,7 +165,7 @@ def _not_here(store: Store, runs: Sequence[FleetRun]) -> list[tuple[str, int]]:
     ]
 
 
-def _join(pages_: Sequence[importing.FileReport]) -> tuple[importing.FileReport, ...]:
+def join_pages(pages_: Sequence[importing.FileReport]) -> tuple[importing.FileReport, ...]:
     """The pages of a pull as one report."""
     if not pages_:
         return ()

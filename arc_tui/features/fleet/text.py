@@ -61,12 +61,13 @@ def pulled_lines(fleet: str, report: ImportReport) -> Iterator[str]:
     if file is None:
         yield f"{fleet}: no runs match"
         return
-    new = len(file.traces) - file.duplicates
-    yield (
-        f"{fleet}: {format.count(new, 'run')} pulled"
-        f" ({format.count(file.steps, 'step')}, {format.count(file.spans, 'span')})"
-        + ("" if new else "; what matches is here already")
-    )
+    new = [each for each in file.traces if each.verdict not in ("duplicate", "lesser")]
+    if new:
+        steps = format.count(sum(each.steps for each in new), "step")
+        spans = format.count(sum(each.spans for each in new), "span")
+        yield f"{fleet}: {format.count(len(new), 'run')} pulled ({steps}, {spans})"
+    elif file.error is None:
+        yield f"{fleet}: 0 runs pulled; what matches is here already"
     if file.problems:
         problems = format.count(len(file.problems), "problem")
         yield f"{problems} in what was pulled (--json lists them)"
