@@ -328,8 +328,8 @@ UNSAID = (
 def scan_outcomes(store: Store, scan: int, *, without: Collection[str] = ()) -> dict[str, int]:
     """How many runs of a scan that could be read ended how."""
     found = store.db.execute(
-        f"SELECT outcome, count(*) FROM scan_run r WHERE scan = ? AND problem IS NULL AND {_WITHOUT}"
-        " GROUP BY outcome",
+        "SELECT outcome, count(*) FROM scan_run r"
+        f" WHERE scan = ? AND problem IS NULL AND {_WITHOUT} GROUP BY outcome",
         (scan, _named(without)),
     )
     return dict(found.fetchall())

@@ -404,10 +404,11 @@ def in_processes(plan: ScanPlan, workers: int) -> Iterator[Outcome]:
 def on_cluster(plan: ScanPlan, address: str) -> Iterator[Outcome]:
     """What the workers of a dask scheduler give, each of which finds the password where it runs.
     Raises ArcError where the scheduler does not answer, or answers no more."""
-    from distributed import Client, as_completed
+    import distributed
 
+    cluster: Any = distributed  # it says nothing of its types
     try:
-        client = Client(address, timeout=10, set_as_default=False)
+        client = cluster.Client(address, timeout=10, set_as_default=False)
     except (OSError, ValueError) as error:
         raise ArcError(
             f"no dask scheduler answers at {address}", "Try: dask scheduler, then its address"
@@ -416,7 +417,7 @@ def on_cluster(plan: ScanPlan, address: str) -> Iterator[Outcome]:
         tasks = _tasks(plan)
         tried = dict.fromkeys(range(len(tasks)), 1)
         numbers = {_submit(client, plan, task): number for number, task in enumerate(tasks)}
-        coming = as_completed(numbers)
+        coming = cluster.as_completed(numbers)
         for future in coming:
             number = numbers.pop(future)
             if future.status not in ("finished", "error"):

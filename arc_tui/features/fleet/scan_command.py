@@ -113,7 +113,8 @@ def plan_lines(plan: ScanPlan) -> Iterator[str]:
     """What is to be done, how long it may take, and what that rests on."""
     name = plan.question.fleet
     if plan.begun is not None:
-        done = f"{format.number(plan.begun.done)} of {format.count(plan.begun.partitions, 'partition')}"
+        of = format.count(plan.begun.partitions, "partition")
+        done = f"{format.number(plan.begun.done)} of {of}"
         began = moment_text(plan.begun.started_ns)
         yield f"{name}: goes on with the scan begun {began}, {done} done (--anew begins again)"
     parts = format.count(len(plan.partitions), "partition")
