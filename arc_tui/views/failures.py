@@ -4,6 +4,7 @@ what is said of it in words, the same on the screen and from the command.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal
@@ -173,7 +174,7 @@ def _of_scan(
     )
     rows = bar_rows(counted, untagged_of_scan(store, scan, without=held.hidden))
     return FailuresView(
-        database=source_line(scan),
+        database=store.path.name if store.path else ":memory:",
         request=request,
         runs=scan.runs - scan.unread,
         pareto=counted,
@@ -222,7 +223,8 @@ def pull_hint(run: RunBehind) -> str:
     """How to copy a run that is not here."""
     assert isinstance(run, ScannedBehind)
     day = datetime.fromtimestamp((run.start_ns or 0) / 1e9, tz=UTC)
-    return f"Try: arc fleet pull {run.fleet} source={run.source_id} --since {day:%Y-%m-%d}"
+    term = shlex.quote(f"source={run.source_id}")
+    return f"Try: arc fleet pull {run.fleet} {term} --since {day:%Y-%m-%d}"
 
 
 class BehindBar(Struct, frozen=True, eq=False, kw_only=True):

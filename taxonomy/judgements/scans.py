@@ -8,7 +8,6 @@ goes on.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Literal
 
@@ -150,7 +149,7 @@ def begin_scan(
     """Keep what is to be done before any of it is. An earlier scan of that store which did not come
     to its end goes."""
     with store.writing() as db:
-        _delete(db, "fleet = ? AND finished_ns IS NULL", (asked.fleet,))
+        _delete(store, "fleet = ? AND finished_ns IS NULL", (asked.fleet,))
         made = db.execute(
             "INSERT INTO scan (fleet, query, since, until, engine, from_ns, until_ns, has_outcomes,"
             " started_ns) VALUES (?,?,?,?,?,?,?,?,?)",
@@ -223,13 +222,16 @@ def finish_scan(store: Store, scan: int) -> None:
     """The scan is at its end: earlier ones of its store go."""
     with store.writing() as db:
         db.execute("UPDATE scan SET finished_ns = ? WHERE id = ?", (now_ns(), scan))
-        _delete(db, "fleet = (SELECT fleet FROM scan WHERE id = ?) AND id <> ?", (scan, scan))
+        _delete(store, "fleet = (SELECT fleet FROM scan WHERE id = ?) AND id <> ?", (scan, scan))
 
 
-def _delete(db: sqlite3.Connection, where: str, values: Sequence[Any]) -> None:
-    for table in ("scan_finding", "scan_run", "scan_partition"):
-        db.execute(f"DELETE FROM {table} WHERE scan IN (SELECT id FROM scan WHERE {where})", values)
-    db.execute(f"DELETE FROM scan WHERE {where}", values)
+def _delete(store: Store, where: str, values: Sequence[Any]) -> None:
+    with store.writing() as db:
+        for table in ("scan_finding", "scan_run", "scan_partition"):
+            db.execute(
+                f"DELETE FROM {table} WHERE scan IN (SELECT id FROM scan WHERE {where})", values
+            )
+        db.execute(f"DELETE FROM scan WHERE {where}", values)
 
 
 def kept_scans(store: Store) -> list[Scan]:

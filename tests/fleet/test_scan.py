@@ -1,5 +1,5 @@
-"""`arc fleet scan`: what rules say of runs in a store is what they say of them here; a scan that was
-stopped goes on, and no run is counted twice."""
+"""`arc fleet scan`: what rules say of runs in a store is what they say of them here; a scan that
+was stopped goes on, and no run is counted twice."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from arc_tui import importing
 from arc_tui.commands import cli
 from arc_tui.features.fleet import scan as scanning
 from arc_tui.features.fleet.run import FleetRequest
+from arc_tui.importing import run_to_end
+from replay.errors import ArcError
 from replay.fleet.connection import Bounds
 from replay.fleet.stores import variable
 from taxonomy.fleet.compile import Window
@@ -51,7 +54,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def scanned(fleet: Store, runs: Path) -> Store:
-    """A database with these runs; of one a span takes longer than any database can say."""
+    """A database with these runs."""
     fleet.fill("scanned", runs)
     return fleet
 
@@ -68,6 +71,19 @@ def many(monkeypatch: pytest.MonkeyPatch) -> None:
     from taxonomy.fleet import partitions
 
     monkeypatch.setattr(partitions, "TOGETHER", 12)
+
+
+def to_end(work: Generator[object, None, scanning.ScanReport]) -> scanning.ScanReport:
+    return run_to_end(work)  # type: ignore[arg-type]
+
+
+def local_cluster(workers: int) -> Any:
+    import distributed
+
+    cluster: Any = distributed
+    return cluster.LocalCluster(
+        n_workers=workers, threads_per_worker=1, dashboard_address=":0", host="127.0.0.1"
+    )
 
 
 def database(tmp_path: Path) -> Path:
@@ -222,7 +238,7 @@ def test_a_worker_that_is_killed_costs_nothing(prod: Store, tmp_path: Path) -> N
         for each in killed:
             os.kill(each, signal.SIGKILL)
         assert killed
-        report = importing.run_to_end(work)  # type: ignore[arg-type]
+        report = to_end(work)
     assert report.exit_code == 0
     same_as_pulled(tmp_path)
 
@@ -235,12 +251,8 @@ def test_a_partition_that_fails_each_time_is_listed_and_tried_again_alone(
     request = FleetRequest(fleet="prod", query="", window=ALL, bounds=Bounds(), limit=None)
     with open_ledger(database(tmp_path)) as store:
         plan = scanning.plan_scan(store, request, "2020", None)
-        tight = scanning.structs.replace(
-            plan, setup=scanning.structs.replace(plan.setup, bounds=Bounds(rows=50))
-        )
-        report = importing.run_to_end(  # type: ignore[var-annotated]
-            scanning.run_scan(store, tight, scanning.in_processes(tight, 2))  # type: ignore[arg-type]
-        )
+        tight = structs.replace(plan, setup=structs.replace(plan.setup, bounds=Bounds(rows=50)))
+        report = to_end(scanning.run_scan(store, tight, scanning.in_processes(tight, 2)))
         assert report.exit_code == 2
         assert 0 < len(report.failed) < len(plan.partitions)
         assert "more rows than it may" in report.failed[0].why
@@ -254,10 +266,11 @@ def test_a_run_that_cannot_be_read_is_counted_and_named(
     scanned: Store, runs: Path, tmp_path: Path
 ) -> None:
     scanned.fill("broken", runs)
-    scanned.client.command(
-        "INSERT INTO broken.otel_traces SELECT * REPLACE (18446744073709551615 AS Duration,"
-        f" '00000000000000ff' AS SpanId) FROM broken.otel_traces"
-        f" WHERE TraceId = '{hexed(failing.UNREADABLE, 32)}' AND SpanName LIKE 'chat%' LIMIT 1"
+    scanned.client.command(  # bytes that are no text, as a store may well hold
+        "INSERT INTO broken.otel_traces SELECT * REPLACE ('00000000000000ff' AS SpanId,"
+        " mapUpdate(SpanAttributes, map('note', unhex('ff'))) AS SpanAttributes)"
+        f" FROM broken.otel_traces WHERE TraceId = '{hexed(failing.UNREADABLE, 32)}'"
+        " AND SpanName LIKE 'chat%' LIMIT 1"
     )
     arc("fleet", "add", "prod", scanned.url("broken"))
     said = arc("fleet", "scan", "prod", *LONG_AGO)
@@ -374,7 +387,7 @@ def test_the_password_stands_on_no_command_line(prod: Store, tmp_path: Path) -> 
         next(work)
         begun = set(workers_of(os.getpid())) - before
         lines = [Path(f"/proc/{each}/cmdline").read_bytes() for each in begun]
-        importing.run_to_end(work)  # type: ignore[arg-type]
+        to_end(work)
     assert lines
     assert not any(PASSWORD.encode() in line for line in lines)
 
@@ -384,12 +397,7 @@ def test_the_password_stands_on_no_command_line(prod: Store, tmp_path: Path) -> 
 
 @pytest.fixture
 def cluster(prod: Store) -> Iterator[Any]:
-    import distributed
-
-    made: Any = distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None,
-        host="127.0.0.1",
-    )  # fmt: skip
+    made = local_cluster(2)
     yield made
     made.close(timeout=20)
 
@@ -412,7 +420,7 @@ def test_a_worker_of_a_cluster_that_is_killed_costs_nothing(
         next(work)
         next(work)
         os.kill(next(iter(cluster.workers.values())).pid, signal.SIGKILL)
-        report = importing.run_to_end(work)  # type: ignore[arg-type]
+        report = to_end(work)
     assert report.exit_code == 0
     same_as_pulled(tmp_path)
 
@@ -420,23 +428,19 @@ def test_a_worker_of_a_cluster_that_is_killed_costs_nothing(
 def test_a_scheduler_that_ends_ends_the_scan_which_goes_on_with_another(
     prod: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import distributed
-
     from taxonomy.fleet import partitions
 
     monkeypatch.setattr(partitions, "TOGETHER", 3)
     request = FleetRequest(fleet="prod", query="", window=ALL, bounds=Bounds(), limit=None)
-    first: Any = distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
-    )
+    first = local_cluster(1)
     with open_ledger(database(tmp_path)) as store:
         plan = scanning.plan_scan(store, request, LONG_AGO[1], None)
         work = scanning.run_scan(store, plan, scanning.on_cluster(plan, first.scheduler_address))
         next(work)
         next(work)
         first.close(timeout=20)
-        with pytest.raises(scanning.ArcError, match="answers no more"):
-            importing.run_to_end(work)  # type: ignore[arg-type]
+        with pytest.raises(ArcError, match="answers no more"):
+            to_end(work)
         done = scans.kept_scans(store)[0].done
         assert 0 < done < len(plan.partitions)
     assert f"{done} of {len(plan.partitions)}" in arc("fleet", "scan", "prod", *LONG_AGO).stderr

@@ -48,6 +48,7 @@ from arc_tui.views.failures import (
     owner,
     pull_hint,
     rows_named,
+    source_line,
     source_name,
 )
 from arc_tui.views.runs import chosen
@@ -198,7 +199,7 @@ def _scanned(store: Store, request: FailuresRequest, playbook: Playbook, as_json
     if as_json:
         print_json(ScanFailures(scan=view.scan, pareto=view.pareto))
     else:
-        print_line(console(err=True), view.database)
+        print_line(console(err=True), source_line(view.scan))
         _print_bars(console(), view.pareto)
     return 0 if view.pareto.failed else 1
 

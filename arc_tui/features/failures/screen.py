@@ -48,6 +48,7 @@ from arc_tui.views.failures import (
     is_here,
     pull_hint,
     sentence,
+    source_line,
 )
 from arc_tui.views.groups import group_queries
 from arc_tui.views.layers import LayersRequest, LayersView, build_layers
@@ -89,7 +90,7 @@ class FailuresScreen(ArcScreen):
 
     BINDINGS = [
         bind("v", "view_menu", id="failures.view",
-             tooltip="Change the view: split, every class, agreement, layers, held-out tasks, source"),
+             tooltip="Change the view: split, source, every class, agreement, layers, held-out"),
         bind("L", "list", id="failures.list",
              tooltip="Show only the runs of this bar in the list of runs"),
         bind("e", "try", id="failures.try", label="test an edit",
@@ -204,9 +205,10 @@ class FailuresScreen(ArcScreen):
         head = self.query_one("#head", Headline)
         shows = self.key_of("failures.view")
         held = f"{held_out_text(view.held_out)} ({shows})" if view.held_out.runs else ""
-        how = ", ".join(filter(None, [chosen_bar(view), held]))
+        source = source_line(view.scan) if view.scan is not None else ""
+        how = ", ".join(filter(None, [source, chosen_bar(view), held]))
         head.left = Text.assemble((f"failures {how}", "bold"), f"  {sentence(view)}")
-        head.right = Text(format.one_line(view.database))
+        head.right = Text(format.one_line(view.database) if view.scan is None else "")
         self.query_one("#agreement", FailureCard).labelled = agreement(view.agreement)
         back, queue = self.key_of("failures.back"), self.key_of("runs.queue", "T")
         self.bars.nothing = "" if view is EMPTY else NO_FAILURES

@@ -417,7 +417,7 @@ def on_cluster(plan: ScanPlan, address: str) -> Iterator[Outcome]:
         tasks = _tasks(plan)
         tried = dict.fromkeys(range(len(tasks)), 1)
         numbers = {_submit(client, plan, task): number for number, task in enumerate(tasks)}
-        coming = cluster.as_completed(numbers)
+        coming = cluster.as_completed(numbers, loop=client.loop)
         for future in coming:
             number = numbers.pop(future)
             if future.status not in ("finished", "error"):
