@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import combinations
-from typing import Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import msgspec
 from msgspec import Struct
@@ -21,14 +21,6 @@ from replay.statistics import Rate, rate
 from replay.store.handle import Store
 from taxonomy.classes import Attribution, FailureClass, class_label
 from taxonomy.findings import Source
-from taxonomy.judgements.scans import (
-    UNSAID,
-    Scan,
-    ScanWord,
-    scan_outcomes,
-    scan_words,
-    scanned_runs,
-)
 from taxonomy.judgements.tags import TagRow
 from taxonomy.metrics.agreement import Confusion, Estimate, confusion, kappa
 from taxonomy.metrics.change import dated
@@ -49,6 +41,9 @@ from taxonomy.query.failures import (
     unsaid_runs,
 )
 from taxonomy.query.filter import ALL, Filter
+
+if TYPE_CHECKING:
+    from taxonomy.judgements.scans import Scan, ScanWord
 
 By = Literal["tool", "model", "variant", "task", "week", "owner"]
 BYS: tuple[By, ...] = get_args(By)
@@ -226,6 +221,8 @@ def scan_pareto(
 ) -> Pareto:
     """The same over the runs of a scan, by what rules said of them there. Owners by a goal's step
     are not asked: the steps are not here."""
+    from taxonomy.judgements.scans import scan_outcomes, scan_words  # a list of runs needs none
+
     counted: dict[tuple[str, str], tuple[ScanWord, str | None, RunBehind]] = {}
     for word in scan_words(store, scan.id, every=every, without=without):
         owner = None if owners is None else owners.of(word.failure, word.sub, word.attribution)
@@ -252,6 +249,8 @@ def untagged_of_scan(
 ) -> tuple[RunBehind, ...]:
     """The failed runs of a scan of which no rule says anything, each with its first candidate as a
     hint."""
+    from taxonomy.judgements.scans import UNSAID, scanned_runs
+
     return tuple(
         sorted(
             (

@@ -123,7 +123,10 @@ BESIDE_DEV = {"docs", "fuzz", "mutants"}
 
 @pytest.mark.slow
 def test_what_the_product_imports_is_a_dependency_or_stands_in_an_extra() -> None:
-    extras = ("parquet", "crypt", "serve", "openai", "bedrock", "vertex", "suggest", "mcp", "fleet")
+    extras = (
+        "parquet", "crypt", "serve", "openai", "bedrock", "vertex", "suggest", "mcp", "fleet",
+        "cluster",
+    )  # fmt: skip
     of_users = set().union(*(EXTRAS[name] for name in extras))
     assert undeclared(PACKAGES, CORE | of_users) == {}
 

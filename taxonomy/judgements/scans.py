@@ -303,7 +303,7 @@ def scan_words(
         " FROM scan_run r JOIN scan_finding f ON f.scan = r.scan AND f.source = r.trace"
         f" WHERE r.scan = ? AND r.outcome = 'failed' AND {NOT_A_HINT} AND {_WITHOUT}) {first}"
         " ORDER BY trace, step, class",
-        (scan, _named(without)),
+        (scan, _tasks_json(without)),
     )
     return list(rows(cursor, ScanWord))
 
@@ -315,7 +315,7 @@ def scanned_runs(
     cursor = store.db.execute(
         f"SELECT {', '.join(_RUN)}, {_LOCAL} AS local FROM scan_run r"
         f" WHERE scan = ? AND ({where}) AND {_WITHOUT} ORDER BY trace",
-        (scan, _named(without)),
+        (scan, _tasks_json(without)),
     )
     return [(ScannedRun(**dict(zip(_RUN, row, strict=False))), row[len(_RUN)]) for row in cursor]
 
@@ -332,7 +332,7 @@ def scan_outcomes(store: Store, scan: int, *, without: Collection[str] = ()) -> 
     found = store.db.execute(
         "SELECT outcome, count(*) FROM scan_run r"
         f" WHERE scan = ? AND problem IS NULL AND {_WITHOUT} GROUP BY outcome",
-        (scan, _named(without)),
+        (scan, _tasks_json(without)),
     )
     return dict(found.fetchall())
 
@@ -340,5 +340,5 @@ def scan_outcomes(store: Store, scan: int, *, without: Collection[str] = ()) -> 
 _WITHOUT = "coalesce(r.task, '') NOT IN (SELECT value FROM json_each(?))"
 
 
-def _named(tasks: Collection[str]) -> str:
+def _tasks_json(tasks: Collection[str]) -> str:
     return msgspec.json.encode(sorted(tasks)).decode()

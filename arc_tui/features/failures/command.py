@@ -127,7 +127,7 @@ def pareto(
         held = held_out_note(store, shown=with_held_out)
         print_held_out(held)
         if fleet is not None and runs is None:
-            return _scanned(store, request, written, as_json)
+            return _scan_bars(store, request, written, as_json)
         of = _CountedRuns(without=held.hidden, chosen=chosen(store, request.query))
         if since is not None:
             return _since(store, since, of, as_json)
@@ -193,7 +193,7 @@ class ScanFailures(Struct, frozen=True, kw_only=True):
     pareto: Pareto
 
 
-def _scanned(store: Store, request: FailuresRequest, playbook: Playbook, as_json: bool) -> int:
+def _scan_bars(store: Store, request: FailuresRequest, playbook: Playbook, as_json: bool) -> int:
     view = build_failures(store, request, read_owners(playbook=playbook), playbook)
     assert view.scan is not None
     if as_json:

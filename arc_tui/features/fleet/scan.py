@@ -155,7 +155,7 @@ def _judge(
         for row in rows:
             if row.trace in by_trace:
                 first = firsts[row.trace]
-                found[sources[row.trace]] = _scanned(
+                found[sources[row.trace]] = _run_of(
                     row, _findings(memory, by_trace[row.trace]), first.why, first.why_step
                 )
     said_of = {sources[key]: why for key, why in problems.items()}
@@ -181,7 +181,7 @@ def _unread(setup: ScanSetup, run: FleetRun, why: str) -> ScannedRun:
     return ScannedRun(trace=mask(run.trace), start_ns=run.start_ns, problem=mask(why))
 
 
-def _scanned(
+def _run_of(
     row: TraceRow, findings: tuple[ScanFinding, ...], why: str | None, why_step: int | None
 ) -> ScannedRun:
     return ScannedRun(
