@@ -218,6 +218,11 @@ LACKING = [
         ["fleet", "ls", "prod"],
         "arc fleet needs clickhouse-connect, which is not installed",
     ),
+    (
+        "cluster",
+        ["fleet", "scan", "prod", "--dask", "tcp://127.0.0.1:8786"],
+        "arc fleet scan --dask needs distributed, which is not installed",
+    ),
     ("parquet", ["import", "{folder}/x.parquet"], "is a parquet file, and duckdb is not installed"),
     ("crypt", ["db", "encrypt"], "encrypted databases need sqlcipher3, which is not installed"),
 ]

@@ -16,7 +16,7 @@ from msgspec import Struct
 from arc_tui import importing
 from arc_tui.import_tasks import ReadFile, TaskRunner
 from arc_tui.places import fixtures
-from arc_tui.workers import Lost, Workers
+from arc_tui.workers import Lost, Task, Workers
 from replay.errors import ArcError, StoreUnusable
 from replay.store.handle import Store
 from taxonomy.judgements.schema import open_ledger
@@ -283,7 +283,7 @@ def test_unordered_tasks_are_tried_again_and_then_say_why_they_failed(tmp_path: 
     once, thrice = tmp_path / "once", tmp_path / "thrice"
     for each in (once, thrice):
         each.mkdir()
-    tasks = [
+    tasks: list[Task] = [
         Count(upto=3), Count(upto=2, at=1, times=1, marks=once), Refuse(),
         Count(upto=2, at=0, times=9, marks=thrice), Count(upto=1),
     ]  # fmt: skip
