@@ -128,6 +128,7 @@ JUDGEMENTS: Places = {
         text=("fleet", "query", "since", "until"),
         ours={"engine": "the name and version of arc's rules"},
     ),
+    "scan_partition": Texts(),
     "scan_run": Texts(
         text=(
             "trace", "title", "task", "trial", "agent", "models", "variant", "why", "problem",
