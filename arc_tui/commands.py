@@ -110,6 +110,7 @@ FLEET = _group(
         "ls": "arc_tui.features.fleet.command:ls",
         "pull": "arc_tui.features.fleet.command:pull",
         "rm": "arc_tui.features.fleet.command:remove",
+        "scan": "arc_tui.features.fleet.scan_command:scan",
     },
 )
 BUNDLE = _group(

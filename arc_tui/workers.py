@@ -21,7 +21,7 @@ import threading
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
-from multiprocessing.connection import Connection, Pipe
+from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -98,6 +98,46 @@ class Workers:
             for _ in items:  # where not all of it was wanted
                 pass
 
+    def run_unordered(
+        self, tasks: Sequence[Task], tries: int
+    ) -> Iterator[tuple[int, list[Any] | ArcError | Lost]]:
+        """The number of each task and all it gave, as they come to their end: a worker is handed
+        its next task when it is done with one. A task that raises, or whose worker is ended, is
+        tried again after the others, so often in all; then comes why it failed."""
+        waiting = deque((number, 1) for number in range(len(tasks)))
+        busy: dict[_Worker, tuple[int, int, list[Any]]] = {}
+        while waiting or busy:
+            while waiting and len(busy) < self._most:
+                worker = next((each for each in self._running if each not in busy), None)
+                if worker is None:
+                    worker = _Worker(self._setup)
+                    self._running.append(worker)
+                number, tried = waiting.popleft()
+                worker.send([(0, tasks[number])])
+                busy[worker] = number, tried, []
+            by_pipe = {worker.pipe: worker for worker in busy}
+            for pipe in wait(list(by_pipe)):
+                worker = by_pipe[pipe]  # type: ignore[index]
+                number, tried, items = busy[worker]
+                try:
+                    item = worker.next()
+                except (EOFError, OSError):
+                    self._running.remove(worker)
+                    item, items[:] = None, [Lost(worker.end())]
+                if item is not None:
+                    items.append(item)
+                    continue
+                del busy[worker]
+                last = items[-1] if items else None
+                if not isinstance(last, (Lost, _Raised)):
+                    yield number, items
+                elif tried < tries:
+                    waiting.append((number, tried + 1))
+                elif isinstance(last, Lost):
+                    yield number, last
+                else:
+                    yield number, ArcError(last.message, last.hint)
+
     def close(self) -> None:
         """End them, whatever they do."""
         for worker in self._running:
@@ -141,7 +181,7 @@ class _Worker:
     """One of the processes, and the connection to it."""
 
     def __init__(self, setup: object) -> None:
-        self._pipe, theirs = Pipe()
+        self.pipe, theirs = Pipe()
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-c", _START, str(theirs.fileno()), *filter(None, sys.path)],
@@ -155,15 +195,15 @@ class _Worker:
 
     def send(self, value: object) -> None:
         with suppress(OSError):  # that it has ended shows where it is read
-            self._pipe.send_bytes(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
+            self.pipe.send_bytes(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
 
     def next(self) -> Any:
         """The next value of its task, None at its end. Raises EOFError where the process ended."""
-        return pickle.loads(self._pipe.recv_bytes())
+        return pickle.loads(self.pipe.recv_bytes())
 
     def end(self) -> int | None:
         """End the process; the signal that had ended it before, None where none had."""
-        self._pipe.close()
+        self.pipe.close()
         try:
             code = self._process.wait(0.2)  # of one that ended by itself, or was ended
         except subprocess.TimeoutExpired:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import combinations
-from typing import Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import msgspec
 from msgspec import Struct
@@ -42,6 +42,9 @@ from taxonomy.query.failures import (
 )
 from taxonomy.query.filter import ALL, Filter
 
+if TYPE_CHECKING:
+    from taxonomy.judgements.scans import Scan, ScanWord
+
 By = Literal["tool", "model", "variant", "task", "week", "owner"]
 BYS: tuple[By, ...] = get_args(By)
 
@@ -70,6 +73,18 @@ class RunBehind(Struct, frozen=True, kw_only=True):
     by: str | None = None
     why: str | None = None
     owner: str | None = None
+
+
+class ScannedBehind(RunBehind, frozen=True, kw_only=True):
+    """The same of a run that a scan found in a trace store: its id there (`source_id`), when it
+    began, its title, and its recording `local` where it was pulled, None where it is not here.
+    `trace` is the id that a pull gives it."""
+
+    fleet: str
+    source_id: str
+    start_ns: int | None
+    title: str | None
+    local: str | None
 
 
 class Bar(Struct, frozen=True, kw_only=True):
@@ -151,7 +166,8 @@ def tally(
     failed = outcome_count(store, "failed", without=without, chosen=chosen)
     said = sum(each.runs for each in counted if each.failure is not None)
     unsaid = len(unsaid_runs(store, without=without, chosen=chosen)) if every else failed - said
-    return _pareto(store, bars, by, failed, unsaid, playbook, without, chosen)
+    unknown = outcome_count(store, "unknown", without=without, chosen=chosen)
+    return _pareto(bars, by, failed, unsaid, unknown, playbook)
 
 
 def pareto(
@@ -189,18 +205,101 @@ def pareto(
     bars = [_bar(label, group, playbook) for label, group in groups.items()]
     failed = outcome_count(store, "failed", without=without, chosen=chosen)
     unsaid = failed - len({row.run for row in said})
-    return _pareto(store, bars, by, failed, unsaid, playbook, without, chosen)
+    unknown = outcome_count(store, "unknown", without=without, chosen=chosen)
+    return _pareto(bars, by, failed, unsaid, unknown, playbook)
+
+
+def scan_pareto(
+    store: Store,
+    scan: Scan,
+    *,
+    by: By | None = None,
+    every: bool = False,
+    owners: Owners | None = None,
+    playbook: Playbook = NO_PLAYBOOK,
+    without: Collection[str] = NONE,
+) -> Pareto:
+    """The same over the runs of a scan, by what rules said of them there. Owners by a goal's step
+    are not asked: the steps are not here."""
+    from taxonomy.judgements.scans import scan_outcomes, scan_words  # a list of runs needs none
+
+    counted: dict[tuple[str, str], tuple[ScanWord, str | None, RunBehind]] = {}
+    for word in scan_words(store, scan.id, every=every, without=without):
+        owner = None if owners is None else owners.of(word.failure, word.sub, word.attribution)
+        part = _part_of_word(word, by, owner)
+        label = _whole(word.failure, word.sub, word.attribution, part)
+        counted.setdefault((word.trace, label), (word, part, _scanned_behind(scan, word, owner)))
+    groups: dict[str, list[tuple[ScanWord, str | None, RunBehind]]] = {}
+    for (_, label), each in counted.items():
+        groups.setdefault(label, []).append(each)
+    outcomes = scan_outcomes(store, scan.id, without=without)
+    failed = outcomes.get("failed", 0)
+    return _pareto(
+        [_bar(label, group, playbook) for label, group in groups.items()],
+        by,
+        failed,
+        failed - len({trace for trace, _ in counted}),
+        outcomes.get("unknown", 0),
+        playbook,
+    )
+
+
+def untagged_of_scan(
+    store: Store, scan: Scan, *, without: Collection[str] = NONE
+) -> tuple[RunBehind, ...]:
+    """The failed runs of a scan of which no rule says anything, each with its first candidate as a
+    hint."""
+    from taxonomy.judgements.scans import UNSAID, scanned_runs
+
+    return tuple(
+        sorted(
+            (
+                ScannedBehind(
+                    trace=run.key or "", preferred=run.key or "", step=run.why_step,
+                    task=run.task, trial=run.trial, why=run.why, fleet=scan.fleet,
+                    source_id=run.trace, start_ns=run.start_ns, title=run.title, local=local,
+                )
+                for run, local in scanned_runs(store, scan.id, UNSAID, without=without)
+            ),
+            key=_order,
+        )
+    )  # fmt: skip
+
+
+def _scanned_behind(scan: Scan, word: ScanWord, owner: str | None) -> ScannedBehind:
+    return ScannedBehind(
+        trace=word.key, preferred=word.key, step=word.step, task=word.task, trial=word.trial,
+        source="rule", by=word.by, why=word.why, owner=owner, fleet=scan.fleet,
+        source_id=word.trace, start_ns=word.start_ns, title=word.title, local=word.local,
+    )  # fmt: skip
+
+
+def _part_of_word(word: ScanWord, by: By | None, owner: str | None) -> str | None:
+    """The part of a class as a bar names it."""
+    match by:
+        case None:
+            return None
+        case "owner":
+            return owner or NO_VALUE
+        case "week":
+            return iso_week(word.start_ns)
+        case "tool":
+            return word.tool or "no call"
+        case "model":
+            return word.models or NO_VALUE
+        case "variant":
+            return word.variant or NO_VALUE
+        case "task":
+            return word.task or NO_VALUE
 
 
 def _pareto(
-    store: Store,
     found: Sequence[Bar],
     by: By | None,
     failed: int,
     untagged: int,
+    unknown: int,
     playbook: Playbook,
-    without: Collection[str],
-    chosen: Filter,
 ) -> Pareto:
     bars = _in_order(found, by)
     lacking = (
@@ -213,7 +312,7 @@ def _pareto(
         apart=tuple(bar for bar in bars if not is_agents(bar.attribution)),
         untagged=untagged,
         failed=failed,
-        unknown=outcome_count(store, "unknown", without=without, chosen=chosen),
+        unknown=unknown,
         without_playbook=None if playbook.file is None else tuple(dict.fromkeys(lacking)),
     )
 
@@ -360,7 +459,7 @@ def _most_common(owners: Counter[str | None]) -> str | None:
 
 
 def _bar(
-    label: str, group: Sequence[tuple[TagRow, str | None, RunBehind]], playbook: Playbook
+    label: str, group: Sequence[tuple[TagRow | ScanWord, str | None, RunBehind]], playbook: Playbook
 ) -> Bar:
     row, part, _ = group[0]
     written = playbook.of(row.failure, row.sub, row.attribution)

@@ -123,7 +123,10 @@ BESIDE_DEV = {"docs", "fuzz", "mutants"}
 
 @pytest.mark.slow
 def test_what_the_product_imports_is_a_dependency_or_stands_in_an_extra() -> None:
-    extras = ("parquet", "crypt", "serve", "openai", "bedrock", "vertex", "suggest", "mcp", "fleet")
+    extras = (
+        "parquet", "crypt", "serve", "openai", "bedrock", "vertex", "suggest", "mcp", "fleet",
+        "cluster",
+    )  # fmt: skip
     of_users = set().union(*(EXTRAS[name] for name in extras))
     assert undeclared(PACKAGES, CORE | of_users) == {}
 
@@ -214,6 +217,11 @@ LACKING = [
         "fleet",
         ["fleet", "ls", "prod"],
         "arc fleet needs clickhouse-connect, which is not installed",
+    ),
+    (
+        "cluster",
+        ["fleet", "scan", "prod", "--dask", "tcp://127.0.0.1:8786"],
+        "arc fleet scan --dask needs distributed, which is not installed",
     ),
     ("parquet", ["import", "{folder}/x.parquet"], "is a parquet file, and duckdb is not installed"),
     ("crypt", ["db", "encrypt"], "encrypted databases need sqlcipher3, which is not installed"),

@@ -4,7 +4,9 @@ what is said of it in words, the same on the screen and from the command.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Literal
 
 from msgspec import Struct, structs
@@ -22,15 +24,19 @@ from taxonomy.failures import (
     By,
     Pareto,
     RunBehind,
+    ScannedBehind,
     SourcesAgree,
     is_agents,
     pareto,
+    scan_pareto,
     sources_agree,
     tally,
+    untagged_of_scan,
     untagged_runs,
 )
 from taxonomy.findings import Source
 from taxonomy.held_out import HeldOutNote
+from taxonomy.judgements.scans import Scan, kept_scans
 from taxonomy.owners import NOBODY, Owners
 from taxonomy.playbook import NO_PLAYBOOK, Playbook
 from taxonomy.query.failures import NONE, titles_of, verdicts
@@ -38,16 +44,19 @@ from taxonomy.query.filter import ALL, Filter, among, without_tasks
 from taxonomy.query.listing import held_out_note, run_totals
 
 NOT_AGENTS = "not attributed to the agent"
+NOT_HERE = "○"
+"""Marks a run that is in a trace store and not in this database."""
 
 
 class FailuresRequest(Struct, frozen=True, kw_only=True):
     """How failures are counted: split by what, each class of a run or its first, of which tasks,
-    and of the runs that a query means."""
+    and of the runs that a query means; or of those that a scan of the trace store `fleet` found."""
 
     by: By | None = None
     every: bool = False
     with_held_out: bool = False
     query: str = ""
+    fleet: str | None = None
 
 
 def run_name(run: RunBehind, titles: Mapping[str, str]) -> str:
@@ -75,7 +84,8 @@ class FailuresView(Struct, frozen=True, eq=False, kw_only=True):
     `rows` are the bars in order: the agent's own failures, under a heading those not attributed
     to it, and last what nobody tagged. `titles` name the runs behind the bars that have no task.
     `runs` are all of them, whatever their outcome. What is `held_out`, the runs of held-out tasks,
-    is in none of the rest unless it is shown.
+    is in none of the rest unless it is shown. `scan` is the one that found the runs, None of runs
+    here; `fleets` are the trace stores of which there is one.
     """
 
     database: str
@@ -86,6 +96,8 @@ class FailuresView(Struct, frozen=True, eq=False, kw_only=True):
     titles: dict[str, str]
     agreement: tuple[SourcesAgree, ...]
     held_out: HeldOutNote = HeldOutNote()
+    scan: Scan | None = None
+    fleets: tuple[str, ...] = ()
 
     def name(self, run: RunBehind) -> str:
         """What a run is called (`run_name`)."""
@@ -118,6 +130,8 @@ def build_failures(
     """The failures of a database, counted as was asked; without the runs behind the bars they are
     only counted."""
     held = held_out_note(store, shown=request.with_held_out)
+    if request.fleet is not None:
+        return _of_scan(store, request, owners, playbook, held)
     meant = chosen(store, request.query)
     count = pareto if with_runs else tally
     counted = count(
@@ -140,7 +154,77 @@ def build_failures(
         titles=titles_of(store, (run.preferred for row in rows for run in row.runs)),
         agreement=agreements(store, held.hidden, meant),
         held_out=held,
+        fleets=tuple(scan.fleet for scan in kept_scans(store)),
     )
+
+
+def _of_scan(
+    store: Store, request: FailuresRequest, owners: Owners, playbook: Playbook, held: HeldOutNote
+) -> FailuresView:
+    """The same of the runs that a scan found."""
+    scan = scan_named(store, request.fleet)
+    counted = scan_pareto(
+        store,
+        scan,
+        by=request.by,
+        every=request.every,
+        owners=owners,
+        playbook=playbook,
+        without=held.hidden,
+    )
+    rows = bar_rows(counted, untagged_of_scan(store, scan, without=held.hidden))
+    return FailuresView(
+        database=store.path.name if store.path else ":memory:",
+        request=request,
+        runs=scan.runs - scan.unread,
+        pareto=counted,
+        rows=rows,
+        titles=_titles(run for row in rows for run in row.runs),
+        agreement=(),
+        scan=scan,
+        fleets=tuple(each.fleet for each in kept_scans(store)),
+    )
+
+
+def _titles(runs: Iterable[RunBehind]) -> dict[str, str]:
+    return {
+        run.preferred: run.title for run in runs if isinstance(run, ScannedBehind) and run.title
+    }
+
+
+def scan_named(store: Store, fleet: str | None) -> Scan:
+    """What was found in a trace store. Raises NotFound where it was not scanned."""
+    found = {scan.fleet: scan for scan in kept_scans(store)}
+    if fleet not in found:
+        known = f"; scanned: {', '.join(found)}" if found else ""
+        raise NotFound("scan of", fleet or "", hint=f"Try: arc fleet scan {fleet}{known}")
+    return found[fleet]
+
+
+def source_line(scan: Scan) -> str:
+    """Which runs are counted, when they were looked at, and how many could not be."""
+    unread = f", {format.number(scan.unread)} could not be read" if scan.unread else ""
+    what = f" '{format.one_line(scan.query)}'" if scan.query else ""
+    day = datetime.fromtimestamp(scan.started_ns / 1e9, tz=UTC).strftime("%Y-%m-%d")
+    runs = format.count(scan.runs - scan.unread, "run")
+    done = ""
+    if scan.finished_ns is None:
+        of = format.count(scan.partitions, "partition")
+        done = f", unfinished: {format.number(scan.done)} of {of}"
+    return f"{format.one_line(scan.fleet)}{what} (scanned {day}, {runs}{unread}{done})"
+
+
+def is_here(run: RunBehind) -> bool:
+    """Is the recording in this database?"""
+    return not isinstance(run, ScannedBehind) or run.local is not None
+
+
+def pull_hint(run: RunBehind) -> str:
+    """How to copy a run that is not here."""
+    assert isinstance(run, ScannedBehind)
+    day = datetime.fromtimestamp((run.start_ns or 0) / 1e9, tz=UTC)
+    term = shlex.quote(f"source={run.source_id}")
+    return f"Try: arc fleet pull {run.fleet} {term} --since {day:%Y-%m-%d}"
 
 
 class BehindBar(Struct, frozen=True, eq=False, kw_only=True):
@@ -159,6 +243,8 @@ def build_behind(
     playbook: Playbook = NO_PLAYBOOK,
 ) -> BehindBar:
     """The runs behind one bar of what was counted so."""
+    if request.fleet is not None:
+        return BehindBar(label=row.label, runs=row.runs, titles=_titles(row.runs))
     hidden = held_out_note(store, shown=request.with_held_out).hidden
     meant = chosen(store, request.query)
     if row.bar is None:

@@ -171,7 +171,7 @@ NAMES = frozenset(
     "edit environment failures gold latency message message_step message_words "
     "message_words_config message_words_data message_words_docsize message_words_idx model_call "
     "replay "
-    "runs score setting source_score span span_latency "
+    "runs scan scan_finding scan_partition scan_run score setting source_score span span_latency "
     "span_words span_words_config span_words_data span_words_docsize span_words_idx step "
     "steps stub suggestion supplement tag tool_call "
     "toolset trace trace_summary trace_supplement".split()

@@ -124,6 +124,22 @@ JUDGEMENTS: Places = {
     ),
     "clearance": Texts(text=("by", "note"), ours={"trace": ID}),
     "gold": Texts(text=("task", "name"), json=("body",), ours={"digest": DIGEST}),
+    "scan": Texts(
+        text=("fleet", "query", "since", "until"),
+        ours={"engine": "the name and version of arc's rules"},
+    ),
+    "scan_partition": Texts(),
+    "scan_run": Texts(
+        text=(
+            "trace", "title", "task", "trial", "agent", "models", "variant", "why", "problem",
+        ),
+        ours={"key": ID, "outcome": WORD},
+    ),
+    "scan_finding": Texts(
+        text=("source", "span", "sub", "why", "by", "tool"),
+        json=("evidence",),
+        ours={"class": WORD, "fault": WORD},
+    ),
 }  # fmt: skip
 """The tables of the ledger. A row hangs on the ids of a trace and a span, masked alike in both."""
 

@@ -265,6 +265,86 @@ def _audits(db: sqlite3.Connection) -> None:
     )
 
 
+SCANS = """
+CREATE TABLE scan (
+  id INTEGER PRIMARY KEY,
+  fleet TEXT NOT NULL,
+  query TEXT NOT NULL,
+  since TEXT NOT NULL,
+  until TEXT,
+  engine TEXT NOT NULL,
+  from_ns INTEGER NOT NULL,
+  until_ns INTEGER NOT NULL,
+  has_outcomes INTEGER NOT NULL,
+  started_ns INTEGER NOT NULL,
+  finished_ns INTEGER
+) STRICT;
+
+CREATE TABLE scan_partition (
+  scan INTEGER NOT NULL,
+  place INTEGER NOT NULL,
+  from_ns INTEGER NOT NULL,
+  until_ns INTEGER NOT NULL,
+  low INTEGER NOT NULL,
+  high INTEGER NOT NULL,
+  traces INTEGER NOT NULL,
+  done_ns INTEGER,
+  cpu_ns INTEGER,
+  PRIMARY KEY (scan, place)
+) STRICT;
+
+CREATE TABLE scan_run (
+  scan INTEGER NOT NULL,
+  part INTEGER NOT NULL,
+  trace TEXT NOT NULL,
+  key TEXT,
+  title TEXT,
+  task TEXT,
+  trial TEXT,
+  agent TEXT,
+  models TEXT,
+  variant TEXT,
+  outcome TEXT NOT NULL,
+  start_ns INTEGER,
+  steps INTEGER NOT NULL,
+  calls INTEGER NOT NULL,
+  errors INTEGER NOT NULL,
+  input_tokens INTEGER,
+  output_tokens INTEGER,
+  cost_usd REAL,
+  why TEXT,
+  why_step INTEGER,
+  problem TEXT,
+  PRIMARY KEY (scan, trace)
+) STRICT;
+
+CREATE TABLE scan_finding (
+  scan INTEGER NOT NULL,
+  source TEXT NOT NULL,
+  place INTEGER NOT NULL,
+  step INTEGER NOT NULL,
+  span TEXT NOT NULL,
+  class TEXT NOT NULL,
+  sub TEXT,
+  fault TEXT,
+  why TEXT NOT NULL,
+  by TEXT NOT NULL,
+  confidence REAL,
+  evidence TEXT NOT NULL,
+  tool TEXT,
+  PRIMARY KEY (scan, source, place)
+) STRICT
+"""
+"""Findings of runs that are not here. `source` of a finding is `trace` of its run: the id in the
+store, no recording of this database."""
+
+
+@migrations("0008_scans")
+def _scans(db: sqlite3.Connection) -> None:
+    for statement in SCANS.split(";\n\n"):
+        db.execute(statement)
+
+
 def _trust(db: sqlite3.Connection, order: str) -> None:
     """Put suggestions in this order of trust from now on."""
     db.execute("DROP VIEW failures")

@@ -15,7 +15,17 @@ from arc_tui.cli import diagnose_new
 from arc_tui.features.failures.screen import FailuresScreen
 from arc_tui.features.runs.screen import RunsScreen
 from arc_tui.features.trace.screen import TraceScreen
+from arc_tui.views.failures import is_here
 from taxonomy.classes import FailureClass
+from taxonomy.judgements.scans import (
+    Partition,
+    ScanFinding,
+    ScannedRun,
+    ScanQuestion,
+    begin_scan,
+    finish_scan,
+    keep_partition,
+)
 from taxonomy.judgements.schema import open_ledger
 from tests.arc_tui import failures_case
 from tests.arc_tui.layers_case import put_pyramid
@@ -268,3 +278,68 @@ async def test_without_two_groups_the_pane_says_so(tmp_path: Path) -> None:
         await press(pilot, "v", "5")
         await settle(pilot)
         assert "no two groups to compare" in drawn(pilot.app)
+
+
+@pytest.fixture
+def scanned(tmp_path: Path) -> Path:
+    """Runs here, and a scan of a store with four failed runs of which one is here."""
+    path = tmp_path / "arc.db"
+    runs = failures_case.put(path)
+    with open_ledger(path) as store:
+        asked = ScanQuestion(fleet="prod", query="", since="7d", until=None, engine="")
+        part = Partition(place=0, from_ns=0, until_ns=1, low=0, high=1024, traces=5)
+        scan = begin_scan(store, asked, (0, 1), [part], has_outcomes=True)
+        keys = (runs["26/1"], "f" * 16, "e" * 16, "d" * 16)
+        found = [_scanned_run(number, key) for number, key in enumerate(keys)]
+        lost = ScannedRun(trace="t9", problem="the store gave none of its spans")
+        keep_partition(store, scan.id, 0, [*found, lost], 10**9)
+        finish_scan(store, scan.id)
+    return path
+
+
+def _scanned_run(number: int, key: str) -> ScannedRun:
+    loop = ScanFinding(
+        place=0, step=number, span=f"s{number}", failure=FailureClass.LOOP, sub=None,
+        attribution=None, why="get_order called 5 times with the same arguments", by="loop",
+        confidence=None, evidence=(), tool="get_order",
+    )  # fmt: skip
+    return ScannedRun(
+        trace=f"t{number}", key=key, title=f"Where is order W{number}?", outcome="failed",
+        start_ns=1_780_000_000 * 10**9, findings=(loop,) if number < 3 else (),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+@pytest.mark.pilot
+async def test_the_source_of_the_runs_can_be_a_scan(scanned: Path, size: tuple[int, int]) -> None:
+    async with opened(scanned, size) as (pilot, screen):
+        before = labels(screen)
+        screen.action_source()
+        await settle(pilot)
+        await settle(pilot)
+        assert labels(screen) == ["loop", "not yet tagged"]
+        assert "prod (scanned " in "".join(rows(pilot.app))
+        assert "4 runs, 1 could not be read)" in "".join(rows(pilot.app))
+        await press(pilot, "enter")
+        drawn_rows = rows(pilot.app)
+        assert any("▒○" in row for row in drawn_rows)
+        away = next(i for i, run in enumerate(screen.runs.runs) if not is_here(run))
+        here_ = next(i for i, run in enumerate(screen.runs.runs) if is_here(run))
+        screen.runs.cursor = away
+        await press(pilot, "enter")
+        assert "arc fleet pull prod source=t" in "".join(rows(pilot.app))
+        assert isinstance(pilot.app.screen, FailuresScreen)
+        screen.runs.cursor = here_
+        await press(pilot, "enter")
+        assert isinstance(pilot.app.screen, TraceScreen)
+        await press(pilot, "escape")
+        screen.action_source()
+        await settle(pilot)
+        await settle(pilot)
+        assert labels(screen) == before
+
+
+@pytest.mark.pilot
+async def test_without_a_scan_there_is_no_other_source(db: Path) -> None:
+    async with opened(db) as (_, screen):
+        assert screen.check_action("source", ()) is False

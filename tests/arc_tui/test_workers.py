@@ -16,7 +16,7 @@ from msgspec import Struct
 from arc_tui import importing
 from arc_tui.import_tasks import ReadFile, TaskRunner
 from arc_tui.places import fixtures
-from arc_tui.workers import Lost, Workers
+from arc_tui.workers import Lost, Task, Workers
 from replay.errors import ArcError, StoreUnusable
 from replay.store.handle import Store
 from taxonomy.judgements.schema import open_ledger
@@ -277,3 +277,23 @@ def kill_children() -> set[int]:
     for each in found:
         os.kill(each, signal.SIGKILL)
     return found
+
+
+def test_unordered_tasks_are_tried_again_and_then_say_why_they_failed(tmp_path: Path) -> None:
+    once, thrice = tmp_path / "once", tmp_path / "thrice"
+    for each in (once, thrice):
+        each.mkdir()
+    tasks: list[Task] = [
+        Count(upto=3), Count(upto=2, at=1, times=1, marks=once), Refuse(),
+        Count(upto=2, at=0, times=9, marks=thrice), Count(upto=1),
+    ]  # fmt: skip
+    with closing(Workers(2, "n")) as workers:
+        given = dict(workers.run_unordered(tasks, 3))
+    assert given.keys() == set(range(5))
+    assert given[0] == ["n 0", "n 1", "n 2"]
+    assert given[1] == ["n 0", "n 1"]  # the worker of the first try was ended
+    assert isinstance(given[2], ArcError)
+    assert str(given[2]) == "the disk is full. Try: another disk"
+    assert given[3] == Lost(by=signal.SIGKILL)
+    assert len(list(thrice.iterdir())) == 3
+    assert given[4] == ["n 0"]

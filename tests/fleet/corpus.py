@@ -24,13 +24,13 @@ def write(path: Path, runs: int, *, outcomes: bool = True, seed: int = 3) -> Pat
     chance = random.Random(seed)
     with path.open("w") as file:
         for number in range(runs):
-            file.write(json.dumps(_request(_run(chance, number, outcomes), "support")) + "\n")
+            file.write(json.dumps(request(_run(chance, number, outcomes), "support")) + "\n")
             if number % 3 == 0:
-                file.write(json.dumps(_request([_page(number)], "shop-web")) + "\n")
+                file.write(json.dumps(request([_page(number)], "shop-web")) + "\n")
     return path
 
 
-def _request(spans: list[Json], service: str) -> Json:
+def request(spans: list[Json], service: str) -> Json:
     resource = {"service.name": service, "deployment.environment.name": "prod"}
     return {
         "resourceSpans": [
@@ -40,7 +40,7 @@ def _request(spans: list[Json], service: str) -> Json:
 
 
 def _page(number: int) -> Json:
-    return _span(f"page{number}", f"w{number}", BEGAN_NS + number * 10**9, 10**7, "", "GET /", {})
+    return span(f"page{number}", f"w{number}", BEGAN_NS + number * 10**9, 10**7, "", "GET /", {})
 
 
 def _run(chance: random.Random, number: int, outcomes: bool) -> list[Json]:
@@ -48,7 +48,7 @@ def _run(chance: random.Random, number: int, outcomes: bool) -> list[Json]:
     start = BEGAN_NS + number * 60 * 10**9 + chance.randrange(10**9)
     steps = chance.randrange(1, 7)
     spans: list[Json] = []
-    messages = [_message("user", f"Where is order W{number}? It's for café {number % 5}.")]
+    messages = [message("user", f"Where is order W{number}? It's for café {number % 5}.")]
     at = start + 10**6
     failed_calls = 0
     for step in range(steps):
@@ -57,7 +57,7 @@ def _run(chance: random.Random, number: int, outcomes: bool) -> list[Json]:
         tool = chance.choice(TOOLS)
         arguments = {"order_id": f"W{number}", "n": step}
         answer = (
-            _message("assistant", "It is on its way.")
+            message("assistant", "It is on its way.")
             if last
             else {
                 "role": "assistant",
@@ -65,7 +65,7 @@ def _run(chance: random.Random, number: int, outcomes: bool) -> list[Json]:
             }
         )
         spans.append(
-            _span(trace, f"c{step}", at, 10**8 * (step + 1), "root", f"chat {model}", {
+            span(trace, f"c{step}", at, 10**8 * (step + 1), "root", f"chat {model}", {
                 "gen_ai.operation.name": "chat", "gen_ai.request.model": model,
                 "gen_ai.response.model": model, "gen_ai.usage.input_tokens": 100 + 50 * step,
                 "gen_ai.usage.output_tokens": 12, "gen_ai.request.temperature": 0.5,
@@ -84,7 +84,7 @@ def _run(chance: random.Random, number: int, outcomes: bool) -> list[Json]:
             "timeout: no answer in 5 s" if bad else f'{{"order": "W{number}", "state": "sent"}}'
         )
         spans.append(
-            _span(trace, f"t{step}", at, 5 * 10**6, "root", f"execute_tool {tool}", {
+            span(trace, f"t{step}", at, 5 * 10**6, "root", f"execute_tool {tool}", {
                 "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool,
                 "gen_ai.tool.call.id": call, "gen_ai.tool.call.arguments": json.dumps(arguments),
                 "gen_ai.tool.call.result": result,
@@ -105,7 +105,7 @@ def _run(chance: random.Random, number: int, outcomes: bool) -> list[Json]:
         about["arc.outcome"] = verdict
     elif outcomes and number % 4 != 0:
         events.append(_evaluation(at, "pass" if verdict == "passed" else "fail"))
-    spans.insert(0, _span(trace, "root", start, at - start, "", "invoke_agent support", about))
+    spans.insert(0, span(trace, "root", start, at - start, "", "invoke_agent support", about))
     spans[0]["events"] = events
     return spans
 
@@ -115,11 +115,11 @@ def _evaluation(at: int, label: str) -> Json:
     return {"name": "gen_ai.evaluation.result", "timeUnixNano": str(at), "attributes": pairs(given)}
 
 
-def _message(role: str, text: str) -> Json:
+def message(role: str, text: str) -> Json:
     return {"role": role, "parts": [{"type": "text", "content": text}]}
 
 
-def _span(
+def span(
     trace: str, name: str, start: int, took: int, parent: str, title: str, attributes: Json,
     *, error: str | None = None,
 ) -> Json:  # fmt: skip

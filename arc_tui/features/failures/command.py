@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple, cast
 
 import click
+from msgspec import Struct
 from rich.console import Console
 from rich.text import Text
 
@@ -32,6 +33,7 @@ from arc_tui.ui import format
 from arc_tui.ui.tables import counted, short
 from arc_tui.views.failures import (
     NOT_AGENTS,
+    NOT_HERE,
     WHO,
     BarRow,
     FailuresRequest,
@@ -42,14 +44,18 @@ from arc_tui.views.failures import (
     bar_cells,
     build_failures,
     card,
+    is_here,
     owner,
+    pull_hint,
     rows_named,
+    source_line,
     source_name,
 )
 from arc_tui.views.runs import chosen
 from replay.store.handle import Store
 from taxonomy.failures import BYS, UNTAGGED, Bar, By, Differ, Pareto, RunBehind, SourcesAgree
 from taxonomy.failures import pareto as count_failures
+from taxonomy.judgements.scans import Scan
 from taxonomy.metrics.change import Change
 from taxonomy.playbook import Playbook, read_playbook
 from taxonomy.query.filter import Filter
@@ -81,6 +87,7 @@ BAR = 40
     type=click.Path(dir_okay=False, path_type=Path),
     help="Owner, rollback, guard of classes; default: playbook.toml here or beside config.toml.",
 )
+@click.option("--fleet", metavar="NAME", help="Of the runs that a scan of this trace store found.")
 @held_out_option
 @json_option
 @db_option
@@ -92,6 +99,7 @@ def pareto(
     since: datetime | None,
     agreement: bool,
     playbook: Path | None,
+    fleet: str | None,
     with_held_out: bool,
     as_json: bool,
     db: Path | None,
@@ -106,12 +114,20 @@ def pareto(
         every=every,
         with_held_out=with_held_out,
         query=" ".join(query),
+        fleet=fleet,
     )
+    if fleet is not None and (query or since is not None or agreement):
+        raise click.UsageError(
+            "--fleet counts the runs of a scan by what rules said there: leave QUERY, --since and"
+            " --agreement out; arc fleet scan takes a QUERY"
+        )
     _one_question(request, runs, since, agreement, playbook)
     written = find_playbook() if playbook is None else read_playbook(playbook)
     with open_judged(db) as store:
         held = held_out_note(store, shown=with_held_out)
         print_held_out(held)
+        if fleet is not None and runs is None:
+            return _scan_bars(store, request, written, as_json)
         of = _CountedRuns(without=held.hidden, chosen=chosen(store, request.query))
         if since is not None:
             return _since(store, since, of, as_json)
@@ -168,6 +184,24 @@ def _bars(
     )
     print_view(counted, as_json, _print_bars)
     return 0 if counted.failed else 1
+
+
+class ScanFailures(Struct, frozen=True, kw_only=True):
+    """What rules said of the runs that a scan found."""
+
+    scan: Scan
+    pareto: Pareto
+
+
+def _scan_bars(store: Store, request: FailuresRequest, playbook: Playbook, as_json: bool) -> int:
+    view = build_failures(store, request, read_owners(playbook=playbook), playbook)
+    assert view.scan is not None
+    if as_json:
+        print_json(ScanFailures(scan=view.scan, pareto=view.pareto))
+    else:
+        print_line(console(err=True), source_line(view.scan))
+        _print_bars(console(), view.pareto)
+    return 0 if view.pareto.failed else 1
 
 
 def _print_bars(out: Console, counted: Pareto) -> None:
@@ -273,6 +307,9 @@ def print_runs(out: Console, view: FailuresView, rows: Sequence[BarRow]) -> None
         out.print()
         columns = ["", "id", "run", "step", "by", "owner", "why"]
         print_table(out, columns, [_run(view, run) for run in row.runs])
+        away = next((run for run in row.runs if not is_here(run)), None)
+        if away is not None:
+            print_line(out, f"{NOT_HERE} not here. {pull_hint(away)}", "dim")
 
 
 def print_labelled(out: Console, lines: Sequence[Labelled]) -> None:
@@ -281,8 +318,9 @@ def print_labelled(out: Console, lines: Sequence[Labelled]) -> None:
 
 
 def _run(view: FailuresView, run: RunBehind) -> list[Text | str]:
+    mark = "█" if run.accepted else "░" if run.source is None else "▒"
     return [
-        "█" if run.accepted else "░" if run.source is None else "▒",
+        mark if is_here(run) else mark + NOT_HERE,
         run.trace[:8],
         view.name(run),
         format.UNKNOWN if run.step is None else str(run.step),

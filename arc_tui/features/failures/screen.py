@@ -35,6 +35,7 @@ from arc_tui.ui.screen import ArcScreen, ViewSwitch
 from arc_tui.ui.styles import Headline
 from arc_tui.views.failures import (
     EMPTY,
+    NOT_HERE,
     BarRow,
     BehindBar,
     FailuresRequest,
@@ -44,14 +45,17 @@ from arc_tui.views.failures import (
     build_failures,
     card,
     chosen_bar,
+    is_here,
+    pull_hint,
     sentence,
+    source_line,
 )
 from arc_tui.views.groups import group_queries
 from arc_tui.views.layers import LayersRequest, LayersView, build_layers
 from arc_tui.views.runs import held_out_text
 from replay.errors import ArcError
 from replay.store.handle import Store
-from taxonomy.failures import BYS, By
+from taxonomy.failures import BYS, By, RunBehind
 from taxonomy.owners import NOBODY, Owners
 from taxonomy.playbook import NO_PLAYBOOK, BadPlaybook, Playbook
 
@@ -86,7 +90,7 @@ class FailuresScreen(ArcScreen):
 
     BINDINGS = [
         bind("v", "view_menu", id="failures.view",
-             tooltip="Change the view: split, every class, agreement, layers, held-out tasks"),
+             tooltip="Change the view: split, source, every class, agreement, layers, held-out"),
         bind("L", "list", id="failures.list",
              tooltip="Show only the runs of this bar in the list of runs"),
         bind("e", "try", id="failures.try", label="test an edit",
@@ -201,9 +205,10 @@ class FailuresScreen(ArcScreen):
         head = self.query_one("#head", Headline)
         shows = self.key_of("failures.view")
         held = f"{held_out_text(view.held_out)} ({shows})" if view.held_out.runs else ""
-        how = ", ".join(filter(None, [chosen_bar(view), held]))
+        source = source_line(view.scan) if view.scan is not None else ""
+        how = ", ".join(filter(None, [source, chosen_bar(view), held]))
         head.left = Text.assemble((f"failures {how}", "bold"), f"  {sentence(view)}")
-        head.right = Text(format.one_line(view.database))
+        head.right = Text(format.one_line(view.database) if view.scan is None else "")
         self.query_one("#agreement", FailureCard).labelled = agreement(view.agreement)
         back, queue = self.key_of("failures.back"), self.key_of("runs.queue", "T")
         self.bars.nothing = "" if view is EMPTY else NO_FAILURES
@@ -236,7 +241,8 @@ class FailuresScreen(ArcScreen):
             card(self.view, bar) if bar is not None else ()
         )
         count = format.count(bar.count, "run") if bar is not None else ""
-        self.runs.border_title = f"{count} behind it" if bar is not None else ""
+        away = f" · {NOT_HERE} not here" if self.view.scan is not None else ""
+        self.runs.border_title = f"{count} behind it{away}" if bar is not None else ""
 
     def on_failures_screen_runs_read(self, event: RunsRead) -> None:
         self._reading = False
@@ -247,6 +253,10 @@ class FailuresScreen(ArcScreen):
         del parameters
         if action == "held_out":
             return bool(self.view.held_out.runs)
+        if action == "source":
+            return bool(self.view.fleets) and not self.shows_layers
+        if action == "layers" and self.view.scan is not None:
+            return False
         if action == "groups":
             return self.shows_layers
         if self.shows_layers and action in {*_OF_BARS, "pane", "agreement", "every", "split"}:
@@ -263,6 +273,7 @@ class FailuresScreen(ArcScreen):
             ViewSwitch("held_out", "held-out", "count the runs of held-out tasks, or not"),
             ViewSwitch("layers", "layers", "layers of the eval pyramid, or the bars"),
             ViewSwitch("groups", "other groups", "two other groups of runs to compare"),
+            ViewSwitch("source", "source", "the runs here, or those a scan of a trace store found"),
         )
 
     def action_split(self, by: int) -> None:
@@ -275,6 +286,12 @@ class FailuresScreen(ArcScreen):
     def action_held_out(self) -> None:
         shown = not self._request.with_held_out
         self._count(structs.replace(self._request, with_held_out=shown))
+
+    def action_source(self) -> None:
+        """The runs here, then those of each trace store that was scanned."""
+        sources = (None, *self.view.fleets)
+        at = sources.index(self._request.fleet) if self._request.fleet in sources else 0
+        self._count(structs.replace(self._request, fleet=sources[(at + 1) % len(sources)]))
 
     def _count(self, request: FailuresRequest) -> None:
         self._request = request
@@ -355,8 +372,18 @@ class FailuresScreen(ArcScreen):
         if self._to_open is None or bar is None or self._reading:
             return
         request, self._to_open = self._to_open, None
-        traces = tuple(dict.fromkeys(run.preferred for run in self.runs.behind.runs))
-        self.post_message(request(bar.label, traces))
+        runs = self.runs.behind.runs
+        traces = tuple(dict.fromkeys(run.preferred for run in runs if is_here(run)))
+        if runs and not traces:
+            self._tell_to_pull(runs[0], "none of these runs is here")
+        else:
+            self.post_message(request(bar.label, traces))
+
+    def on_failure_runs_not_here(self, event: FailureRuns.NotHere) -> None:
+        self._tell_to_pull(event.run, "this run is not here")
+
+    def _tell_to_pull(self, run: RunBehind, what: str) -> None:
+        self.say(f"{what}: it is in the trace store\n{pull_hint(run)}")
 
     def on_failure_bars_chosen(self) -> None:
         self.runs.focus()

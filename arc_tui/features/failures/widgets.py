@@ -20,10 +20,12 @@ from arc_tui.ui.format import fit, wrap
 from arc_tui.ui.list import RowList
 from arc_tui.ui.styles import StyledWidget
 from arc_tui.views.failures import (
+    NOT_HERE,
     BarRow,
     BehindBar,
     Labelled,
     bar_cells,
+    is_here,
     owner,
     run_name,
     source_name,
@@ -192,7 +194,8 @@ ROOM = 64
 
 
 class FailureRuns(RowList):
-    """Failed runs, one a line: `█` tagged, `▒` suggested, `░` a hint that counts nowhere."""
+    """Failed runs, one a line: `█` tagged, `▒` suggested, `░` a hint that counts nowhere; `○` is in
+    a trace store only."""
 
     HELP = "the runs behind a bar"
     HEAD = 1
@@ -202,6 +205,13 @@ class FailureRuns(RowList):
         bind("enter", "open_row", id="failures.open",
              tooltip="Open the run under the cursor at the step it is counted for"),
     ]  # fmt: skip
+
+    class NotHere(Message):
+        """A run is wanted that is in a trace store only."""
+
+        def __init__(self, run: RunBehind) -> None:
+            super().__init__()
+            self.run = run
 
     bar: reactive[BarRow | None] = reactive(None, repaint=False)
     behind: reactive[BehindBar] = reactive(BehindBar(), repaint=False)
@@ -277,7 +287,8 @@ class FailureRuns(RowList):
         run = self.runs[index]
         style = "tagged" if run.accepted else "suggested" if run.source else "quiet"
         mark = "█" if run.accepted else "▒" if run.source else "░"
-        start = Text.assemble((f" {mark} ", self.style_of(style)))
+        here = " " if is_here(run) else NOT_HERE
+        start = Text.assemble((f" {mark}{here}", self.style_of(style)))
         return self._line(start, self._cells(run), width)
 
     def _line(self, line: Text, cells: dict[str, str], width: int) -> Text:
@@ -291,4 +302,5 @@ class FailureRuns(RowList):
     def action_open_row(self) -> None:
         if self.cursor < len(self.runs):
             run = self.runs[self.cursor]
-            self.post_message(OpenTrace(run.trace, run.step))
+            opens = OpenTrace(run.trace, run.step) if is_here(run) else self.NotHere(run)
+            self.post_message(opens)
