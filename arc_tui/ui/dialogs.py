@@ -6,6 +6,7 @@ A question is asked until its answer can be read: nothing typed is lost over a s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from rich.text import Text
@@ -90,7 +91,7 @@ class Choices(RowList):
 class AskBox(ModalScreen[str | None]):
     """What is typed or chosen; None where it is left. Choices without a hint have no line."""
 
-    CSS_PATH = "dialogs.tcss"
+    CSS_PATH = Path(__file__).with_name("dialogs.tcss")  # whole: for questions made elsewhere
     HELP = "a question"
 
     BINDINGS = [
@@ -138,6 +139,12 @@ class AskBox(ModalScreen[str | None]):
 
     def on_mount(self) -> None:
         self.query_one("#ask").border_title = Text(format.one_line(self._title))
+
+    def revise(self, choices: Sequence[Option]) -> None:
+        """Say other words beside the same answers, once they are known."""
+        shown = self.query_one(Choices)
+        shown.choices = choices
+        shown.refresh()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
