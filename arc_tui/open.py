@@ -55,8 +55,8 @@ def run_app(
     demo: bool = False,
     tour: bool = False,
 ) -> None:
-    """Open the app on a database, on one `run` of it, or on the store `fleet`; needs a terminal, and
-    settings without a mistake.
+    """Open the app on a database, on one `run` of it, or on the store `fleet`; needs a terminal,
+    and settings without a mistake.
 
     Leaves with 128 and the signal where it was told to end, and as from a bug after one.
     """

@@ -144,9 +144,9 @@ class Navigation(App[None]):
 
     def on_choose_source(self, event: ChooseSource) -> None:
         del event
-        from arc_tui.features.fleet.widgets import SourceBox
+        from arc_tui.features.fleet.widgets import SourceChoice
 
-        self.push_screen(SourceBox(), self._list_source)
+        SourceChoice().ask(self, self._list_source)
 
     async def _list_source(self, name: str | None) -> None:
         """The runs of a store in place of those of another; "" are those of the database."""

@@ -6,7 +6,6 @@ A question is asked until its answer can be read: nothing typed is lost over a s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from rich.text import Text
@@ -91,7 +90,7 @@ class Choices(RowList):
 class AskBox(ModalScreen[str | None]):
     """What is typed or chosen; None where it is left. Choices without a hint have no line."""
 
-    CSS_PATH = Path(__file__).with_name("dialogs.tcss")  # whole: for questions made elsewhere
+    CSS_PATH = "dialogs.tcss"
     HELP = "a question"
 
     BINDINGS = [

@@ -70,8 +70,9 @@ def window_of(query: str, window: Window) -> Window:
     for part in tree.parts if isinstance(tree, And) else (tree,):
         field = known_field(part) if isinstance(part, Asks) else None
         if isinstance(part, Asks) and isinstance(field, Time) and field.column == "start_ns":
-            first, late = bounds(field.always or part.operator, named_moment(field, part))
-            least = max(first, least or 0) if first > 0 else least
+            operator = field.always or part.operator
+            first, late = bounds(operator, named_moment(field, part))
+            least = least if operator in ("<", "<=") else max(first, least or 0)
             end = min(late, end)
     if least is None:
         least = window.from_ns - (window.until_ns - end)

@@ -165,9 +165,11 @@ class FleetScreen(ArcScreen):
         self.fleet = fleet
         self.asked = Asked()
         self.view: FleetView | None = None
+        self.bounds = Bounds()
         self._dialect: Dialect | None = None
         self._pull: Worker[None] | None = None
         self._opens = ""
+        self._stop = Event()
         self._left = Event()
 
     def compose(self) -> ComposeResult:
@@ -205,7 +207,7 @@ class FleetScreen(ArcScreen):
         self.head.right = Text("asking … ")
         if self.view is None:
             self.table.nothing = f"Asking {self.fleet}. {self.key_of('fleet.back')} cancel"
-        fleet, path = self.fleet, self.path
+        fleet, path, bounds = self.fleet, self.path, self.bounds
 
         def ask_store() -> Answer:
             started = time.monotonic()
@@ -213,10 +215,10 @@ class FleetScreen(ArcScreen):
                 fleet=fleet,
                 query=asked.query,
                 window=window,
-                bounds=Bounds(),
+                bounds=bounds,
                 limit=asked.limit,
             )
-            with open_ledger(path) as store, open_fleet(fleet, request.bounds) as opened:
+            with open_ledger(path) as store, open_fleet(fleet, bounds) as opened:
                 view = list_open(store, opened, request)
             seconds = time.monotonic() - started
             return Answer(view=view, dialect=opened.dialect, seconds=seconds)
@@ -377,24 +379,25 @@ class FleetScreen(ArcScreen):
         bar = self.bar
         bar.done, bar.total, bar.analyses, bar.stopping = 0, len(runs), False, False
         bar.display = True
+        self._stop = Event()
         self._pull = self.run_worker(
             lambda: self._pull_runs(runs), group="pull", thread=True, exit_on_error=False
         )
         self.refresh_bindings()
 
     def _pull_runs(self, runs: Sequence[FleetRun]) -> None:
-        worker = get_current_worker()
+        stop = self._stop
 
         def copy() -> ImportReport | None:
             with (
                 open_ledger(self.path) as store,
-                closing(pull_listed(store, self.fleet, Bounds(), runs)) as going,
+                closing(pull_listed(store, self.fleet, self.bounds, runs)) as going,
             ):
                 for event in going:
                     if isinstance(event, ImportReport):
                         return event
                     self.post_message(self.Pulling(event))
-                    if worker.is_cancelled:
+                    if stop.is_set():
                         break
             return None
 
@@ -415,6 +418,7 @@ class FleetScreen(ArcScreen):
         if isinstance(found, ImportReport):
             for error in found.errors[:1]:
                 self.notes.trouble = format.one_line(error)
+                self.say(error, severity="error")
             if not self._opens:
                 self.table.marked = frozenset()
                 self.say(pulled(found))
@@ -431,9 +435,8 @@ class FleetScreen(ArcScreen):
         return self._pull is not None
 
     def action_stop(self) -> None:
-        if self._pull is not None:
-            self._pull.cancel()
-            self.bar.stopping = True
+        self._stop.set()
+        self.bar.stopping = True
 
     # --- keys
 

@@ -49,7 +49,7 @@ def run_name(run: FleetRun) -> str:
 
 STATE = Column(heading="", text=state)
 STARTED = Column(heading="started", text=lambda each: moment_text(each.run.start_ns))
-TRACE = Column(heading="trace", most=16, text=lambda each: format.one_line(each.run.trace))
+TRACE = Column(heading="trace", most=32, text=lambda each: format.one_line(each.run.trace))
 NAME = Column(heading="name", most=32, text=lambda each: run_name(each.run))
 STEPS = Column(heading="steps", right=True, text=lambda each: format.number(each.run.steps))
 CALLS = Column(heading="calls", right=True, text=lambda each: format.number(each.run.calls))
@@ -175,7 +175,7 @@ def _moment_named(text: str) -> str:
 def nothing_found(view: FleetView) -> str:
     """What stands where the runs would, if there are none."""
     words = f" match '{format.one_line(view.query)}'" if view.query else ""
-    return f"No runs of {view.fleet}{words}, {window(view)}."
+    return f"No runs of {view.fleet}{words}\n{window(view)}."
 
 
 def refusal(error: ArcError) -> str:

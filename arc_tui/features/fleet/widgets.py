@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError, to_thread
 from collections.abc import Callable
 from concurrent.futures import Future, wait
-from threading import Thread
+from threading import Event, Thread
 from typing import TypeVar
 
 from rich.text import Text
+from textual.app import App
 from textual.message import Message
 from textual.reactive import reactive
-from textual.worker import get_current_worker
 from typing_extensions import override
 
 from arc_tui.features.fleet.run import Listed, open_fleet, stores_file
@@ -196,19 +197,13 @@ BRIEF = Bounds(seconds=5)
 """What it may take to find out what a store is."""
 
 
-class SourceBox(AskBox):
-    """Asks whose runs are to be listed: "" for those here, else a store by its name."""
-
-    class Looked(Message):
-        """It was found out what a store is, or why it cannot be."""
-
-        def __init__(self, name: str, told: str) -> None:
-            super().__init__()
-            self.name = name
-            self.told = told
+class SourceChoice:
+    """Asks whose runs are to be listed. What each store is, or why nobody knows, is found out
+    meanwhile."""
 
     def __init__(self) -> None:
         self._stores: dict[str, FleetStore] = {}
+        self._over = Event()
         words = ""
         try:
             self._stores = read_stores(stores_file())
@@ -216,7 +211,18 @@ class SourceBox(AskBox):
         except ArcError as error:
             words = refusal(error)
         self._told = dict.fromkeys(sorted(self._stores), LOOKING)
-        super().__init__("list the runs of", words, choices=self._options())
+        self._box = AskBox("list the runs of", words, choices=self._options())
+
+    def ask(self, app: App[None], take: Callable[[str | None], object]) -> None:
+        """`take` gets "" for the runs here, the name of a store, or None where it is left."""
+
+        def done(name: str | None) -> object:
+            self._over.set()
+            return take(name)
+
+        app.push_screen(self._box, done)
+        for name in self._stores:
+            app.run_worker(self._look(name), group=f"source {name}")
 
     def _options(self) -> list[Option]:
         wide = max(map(len, (RUNS_HERE, *self._told)))
@@ -226,28 +232,25 @@ class SourceBox(AskBox):
         ]
         return [Option("", "those of this database", f"{RUNS_HERE:<{wide}}"), *rows]
 
-    def on_mount(self) -> None:
-        for name in self._stores:
-            self.run_worker(lambda name=name: self._look(name), thread=True, group=name)
-
-    def _look(self, name: str) -> None:
-        """What is behind a name: the store's tables, or why nobody knows."""
-
-        def read() -> str:
-            try:
-                with open_fleet(name, BRIEF) as fleet:
-                    return fleet.dialect.title
-            except ArcError as error:
-                where, is_of_store, why = error.message.partition("): ")
-                return format.one_line(why if is_of_store else where)
-
-        worker = get_current_worker()
+    async def _look(self, name: str) -> None:
         try:
-            told = ask_apart(read, lambda: worker.is_cancelled)
+            self._told[name] = await to_thread(
+                ask_apart, lambda: describe_store(name), self._over.is_set
+            )
         except Stopped:  # the choice was made
             return
-        self.post_message(self.Looked(name, told))
+        except CancelledError:
+            self._over.set()
+            raise
+        if not self._over.is_set():
+            self._box.revise(self._options())
 
-    def on_source_box_looked(self, event: Looked) -> None:
-        self._told[event.name] = event.told
-        self.revise(self._options())
+
+def describe_store(name: str) -> str:
+    """The tables of a store, or why nobody knows them."""
+    try:
+        with open_fleet(name, BRIEF) as fleet:
+            return fleet.dialect.title
+    except ArcError as error:
+        where, is_of_store, why = error.message.partition("): ")
+        return format.one_line(why if is_of_store else where)
