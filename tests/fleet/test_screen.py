@@ -246,7 +246,7 @@ class TestPull:
             with open_ledger(home / "arc.db") as store:
                 assert not undiagnosed(store)
             await press(pilot, "escape")
-            assert pilot.app.screen is screen
+            assert screen_of(pilot) is screen
             assert screen.table.cursor == 2
             here = [row for row in rows(pilot.app) if "  here  " in row]
             assert len(here) == 1

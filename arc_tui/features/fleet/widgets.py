@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncio import CancelledError, to_thread
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, wait
 from threading import Event, Thread
 from typing import TypeVar
@@ -213,10 +213,10 @@ class SourceChoice:
         self._told = dict.fromkeys(sorted(self._stores), LOOKING)
         self._box = AskBox("list the runs of", words, choices=self._options())
 
-    def ask(self, app: App[None], take: Callable[[str | None], object]) -> None:
+    def ask(self, app: App[None], take: Callable[[str | None], Awaitable[None]]) -> None:
         """`take` gets "" for the runs here, the name of a store, or None where it is left."""
 
-        def done(name: str | None) -> object:
+        def done(name: str | None) -> Awaitable[None]:
             self._over.set()
             return take(name)
 
