@@ -33,11 +33,11 @@ from arc_tui.features.fleet.run import (
     window_of,
 )
 from arc_tui.features.fleet.text import (
-    begun,
     headline,
     nothing_found,
-    pulled,
+    pull_summary,
     refusal,
+    time_named,
     title,
 )
 from arc_tui.features.fleet.widgets import FleetNotes, FleetTable, PullBar, ask_apart
@@ -202,7 +202,9 @@ class FleetScreen(ArcScreen):
         asked = self.asked
         given = read_window(asked.since, asked.until)
         window = window_of(asked.query, given)
-        named = begun(asked.since, asked.until) if window == given else ""  # else the query says it
+        named = (
+            time_named(asked.since, asked.until) if window == given else ""
+        )  # else the query says it
         self.table.border_title = title(self.fleet, named, asked.query)
         self.head.right = Text("asking … ")
         if self.view is None:
@@ -421,7 +423,7 @@ class FleetScreen(ArcScreen):
                 self.say(error, severity="error")
             if not self._opens:
                 self.table.marked = frozenset()
-                self.say(pulled(found))
+                self.say(pull_summary(found))
         else:
             self._opens = ""
             stopped = "The pull was stopped. Runs that were pulled by then are here."

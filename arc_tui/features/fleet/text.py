@@ -94,7 +94,7 @@ def moment_text(ns: int) -> str:
     return datetime.fromtimestamp(ns / 1e9, tz=UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def counted(view: FleetView) -> str:
+def run_count(view: FleetView) -> str:
     """How many runs are listed, and whether these are all."""
     return f"{'the newest ' if view.more else ''}{format.count(len(view.runs), 'run')}"
 
@@ -104,7 +104,7 @@ def window(view: FleetView) -> str:
     return f"begun {moment_text(view.from_ns)} to {moment_text(view.until_ns)} UTC"
 
 
-def took(view: FleetView) -> str:
+def effort(view: FleetView) -> str:
     """What the answer cost the store."""
     queries = format.count(view.queries, "query", "queries")
     return f"{queries}, {format.file_size(view.bytes_read)} read"
@@ -112,7 +112,7 @@ def took(view: FleetView) -> str:
 
 def summary(view: FleetView) -> str:
     """How many runs there are, of which time, and what it took to find them."""
-    return f"{view.fleet} ({view.dialect}): {counted(view)}, {window(view)} · {took(view)}"
+    return f"{view.fleet} ({view.dialect}): {run_count(view)}, {window(view)} · {effort(view)}"
 
 
 def notes(view: FleetView) -> Iterator[str]:
@@ -151,7 +151,7 @@ def headline(fleet: str, view: FleetView | None, seconds: float) -> Text:
     """The store, what it told, and what that took."""
     told = ""
     if view is not None:
-        told = f"   {counted(view)} · {took(view)} in {format.duration(int(seconds * 1e9))}"
+        told = f"   {run_count(view)} · {effort(view)} in {format.duration(int(seconds * 1e9))}"
         told += f" · {view.dialect}"
     return Text.assemble((" arc ", "bold"), f"  {format.one_line(fleet)}{told}")
 
@@ -161,7 +161,7 @@ def title(fleet: str, begun: str, query: str) -> Text:
     return Text(" · ".join(filter(None, map(format.one_line, (f"runs of {fleet}", begun, query)))))
 
 
-def begun(since: str, until: str) -> str:
+def time_named(since: str, until: str) -> str:
     """When the runs began that are listed, as a person named it."""
     if until:
         return f"begun {_moment_named(since)} to {_moment_named(until)}"
@@ -183,7 +183,7 @@ def refusal(error: ArcError) -> str:
     return " ".join(filter(None, map(format.one_line, (f"{error.message}.", error.hint))))
 
 
-def pulled(report: ImportReport) -> str:
+def pull_summary(report: ImportReport) -> str:
     """What came of a pull, in one line."""
     file = next(iter(report.files))
     new = len(file.traces) - file.duplicates
