@@ -137,11 +137,13 @@ class FleetScreen(ArcScreen):
             self.found = found
 
     class Located(Message):
-        """What is here of the runs that are listed was looked up."""
+        """What is here of the runs that are listed was looked up; that of `opens`, "" for none, is
+        to be opened."""
 
-        def __init__(self, runs: tuple[Listed, ...]) -> None:
+        def __init__(self, runs: tuple[Listed, ...], opens: str) -> None:
             super().__init__()
             self.runs = runs
+            self.opens = opens
 
     class Pulling(Message):
         """A pull stands somewhere else."""
@@ -333,18 +335,23 @@ class FleetScreen(ArcScreen):
 
     # --- what is here
 
-    def _locate(self) -> None:
+    def _locate(self, opens: str = "") -> None:
         runs = [each.run for each in self.table.runs]
-        self.ask(lambda store: find_local(store, runs), self.Located, group="local")
+        self.ask(
+            lambda store: find_local(store, runs),
+            lambda found: self.Located(found, opens),
+            group="local",
+        )
 
     def on_fleet_screen_located(self, event: Located) -> None:
         known = {each.run.trace: each for each in event.runs}
         self.table.runs = tuple(known.get(each.run.trace, each) for each in self.table.runs)
-        opened, self._opens = known.get(self._opens), ""
+        opened = known.get(event.opens)
         if opened is None or not self.is_current:
             return
         if opened.local is None:
-            self.notes.trouble = f"{self.fleet} has nothing of this run that can be pulled."
+            nothing = f"{self.fleet} has nothing of this run that can be pulled."
+            self.notes.trouble = self.notes.trouble or nothing
         else:
             self.post_message(OpenTrace(opened.local))
 
@@ -355,8 +362,7 @@ class FleetScreen(ArcScreen):
         elif each.local is not None and not each.missing_spans:
             self.post_message(OpenTrace(each.local))
         elif self._pull is None:
-            self._start_pull([each.run])
-            self._opens = each.run.trace
+            self._start_pull([each.run], opens=each.run.trace)
         else:
             self.say("Runs are being pulled already.")
 
@@ -376,8 +382,9 @@ class FleetScreen(ArcScreen):
         else:
             self.say(f"Here already. {self.key_of('fleet.open')} opens a run.")
 
-    def _start_pull(self, runs: Sequence[FleetRun]) -> None:
-        self.notes.trouble = ""
+    def _start_pull(self, runs: Sequence[FleetRun], opens: str = "") -> None:
+        """Pull these runs, then open the one of `opens`."""
+        self.notes.trouble, self._opens = "", opens
         bar = self.bar
         bar.done, bar.total, bar.analyses, bar.stopping = 0, len(runs), False, False
         bar.display = True
@@ -416,19 +423,19 @@ class FleetScreen(ArcScreen):
     def on_fleet_screen_pulled(self, event: Pulled) -> None:
         self._pull = None
         self.bar.display = False
-        found = event.found
+        found, opens = event.found, ""
         if isinstance(found, ImportReport):
+            opens = self._opens
             for error in found.errors[:1]:
                 self.notes.trouble = format.one_line(error)
                 self.say(error, severity="error")
-            if not self._opens:
+            if not opens:
                 self.table.marked = frozenset()
                 self.say(pull_summary(found))
         else:
-            self._opens = ""
             stopped = "The pull was stopped. Runs that were pulled by then are here."
             self.notes.trouble = refusal(found) if isinstance(found, ArcError) else stopped
-        self._locate()
+        self._locate(opens)
         self.refresh_bindings()
 
     @property

@@ -216,11 +216,11 @@ class SourceChoice:
     def ask(self, app: App[None], take: Callable[[str | None], Awaitable[None]]) -> None:
         """`take` gets "" for the runs here, the name of a store, or None where it is left."""
 
-        def done(name: str | None) -> Awaitable[None]:
+        def finish(name: str | None) -> Awaitable[None]:
             self._over.set()
             return take(name)
 
-        app.push_screen(self._box, done)
+        app.push_screen(self._box, finish)
         for name in self._stores:
             app.run_worker(self._look(name), group=f"source {name}")
 
