@@ -77,11 +77,12 @@ class ArcApp(KeyQueue, Sheets, GuidedTour):
         path: Path,
         imports: tuple[Path, ...] = (),
         trace: str | None = None,
+        fleet: str | None = None,
         demo: bool = False,
         tour: bool = False,
         settings: Settings = BY_DEFAULT,
     ) -> None:
-        """Opens on the list of runs, else on one `trace`."""
+        """Opens on the list of runs, else on one `trace`, else on those of the store `fleet`."""
         # Without colours: Textual would turn ours into shades of grey, which are colours too.
         super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
         self.path = path
@@ -90,6 +91,7 @@ class ArcApp(KeyQueue, Sheets, GuidedTour):
         self.broke = False
         self.imports = imports
         self._trace = trace
+        self._fleet = fleet
         self._tour = tour
         for theme in OURS.values():
             self.register_theme(theme)
@@ -130,6 +132,10 @@ class ArcApp(KeyQueue, Sheets, GuidedTour):
         return roles(self.current_theme)
 
     def get_default_screen(self) -> Screen[None]:
+        if self._fleet is not None:
+            from arc_tui.features.fleet.screen import FleetScreen
+
+            return BackTarget(FleetScreen(self.path, self._fleet), self.runs)
         if self._trace is None:
             return self.apply_sheets(self.runs())
         from arc_tui.features.trace.screen import TraceScreen

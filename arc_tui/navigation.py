@@ -91,6 +91,10 @@ class OpenAudit(Message):
     with_held_out: bool
 
 
+class ChooseSource(Message):
+    """Whose runs are listed: those of the database, or those of a trace store."""
+
+
 class OpenDemo(Message):
     """The bundled runs; they have a database of their own."""
 

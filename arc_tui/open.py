@@ -51,11 +51,12 @@ def run_app(
     *,
     imports: tuple[Path, ...] = (),
     run: str | None = None,
+    fleet: str | None = None,
     demo: bool = False,
     tour: bool = False,
 ) -> None:
-    """Open the app on a database, or on one `run` of it; needs a terminal, and settings without a
-    mistake.
+    """Open the app on a database, on one `run` of it, or on the store `fleet`; needs a terminal,
+    and settings without a mistake.
 
     Leaves with 128 and the signal where it was told to end, and as from a bug after one.
     """
@@ -79,7 +80,7 @@ def run_app(
 
     settings = read_settings()
     trace = trace_of(path, run) if run is not None else None
-    app = ArcApp(path, imports, trace, demo=demo, tour=tour, settings=settings)
+    app = ArcApp(path, imports, trace, fleet, demo=demo, tour=tour, settings=settings)
     app.run(mouse=settings.mouse)
     sys.exit(BUG if app.broke else app.return_code or 0)
 
@@ -98,10 +99,16 @@ def trace_of(path: Path, run: str) -> str:
 @click.option("--latest", is_flag=True, help="Import the newest trace of this folder.")
 @click.option("--list", "listed", is_flag=True,
               help="With --latest: list the traces of this folder instead.")  # fmt: skip
+@click.option("--fleet", metavar="NAME", help="Open on the runs of this trace store.")
 @json_option
 @db_option
 def open_(
-    names: tuple[str, ...], latest: bool, listed: bool, as_json: bool, db: Path | None
+    names: tuple[str, ...],
+    latest: bool,
+    listed: bool,
+    fleet: str | None,
+    as_json: bool,
+    db: Path | None,
 ) -> int:
     """Open the app on one run, or import files and open them.
 
@@ -110,6 +117,15 @@ def open_(
     pipe, or with --json, it prints a brief instead.
     """
     path = database_path(db)
+    if fleet is not None:
+        if names or latest or listed or as_json:
+            raise click.UsageError("--fleet takes no RUN, no FILE and no --latest")
+        from arc_tui.features.fleet.run import stores_file
+        from replay.fleet.stores import find_store
+
+        find_store(stores_file(), fleet)
+        run_app(path, fleet=fleet)
+        return 0
     if latest:
         if names:
             raise click.UsageError("--latest takes no RUN and no FILE")

@@ -18,10 +18,12 @@ from arc_tui.ui.keys import key_of
 from arc_tui.ui.screen import ArcScreen
 
 if TYPE_CHECKING:
+    from arc_tui.features.fleet.screen import FleetScreen
     from arc_tui.features.runs.screen import RunsScreen
     from arc_tui.features.runs.widgets import RunTable
     from arc_tui.features.trace.screen import TraceScreen
     from arc_tui.navigation import (
+        ChooseSource,
         FilterRuns,
         OpenAudit,
         OpenBisect,
@@ -48,16 +50,17 @@ if TYPE_CHECKING:
 
 
 class BackTarget(Screen[None]):
-    """Below a run that the app was opened on: nothing, until somebody goes back to the list."""
+    """Below a run, or a store, that the app was opened on: nothing, until somebody goes back to
+    the list."""
 
-    def __init__(self, run: TraceScreen, runs: Callable[[], RunsScreen]) -> None:
+    def __init__(self, first: TraceScreen | FleetScreen, runs: Callable[[], RunsScreen]) -> None:
         super().__init__()
-        self._run: TraceScreen | None = run
+        self._first: TraceScreen | FleetScreen | None = first
         self._runs = runs
 
     def on_screen_resume(self) -> None:
-        self.app.push_screen(self._run or self._runs())
-        self._run = None
+        self.app.push_screen(self._first or self._runs())
+        self._first = None
 
 
 class Navigation(App[None]):
@@ -138,6 +141,23 @@ class Navigation(App[None]):
         from arc_tui.features.drift.screen import DriftScreen
 
         self.push_screen(DriftScreen(self.path, event.first, event.second))
+
+    def on_choose_source(self, event: ChooseSource) -> None:
+        del event
+        from arc_tui.features.fleet.widgets import SourceChoice
+
+        SourceChoice().ask(self, self._list_source)
+
+    async def _list_source(self, name: str | None) -> None:
+        """The runs of a store in place of those of another; "" are those of the database."""
+        from arc_tui.features.fleet.screen import FleetScreen
+
+        if name == "":
+            await self._back_to_runs()
+        elif name is not None and isinstance(self.screen, FleetScreen):
+            await self.switch_screen(FleetScreen(self.path, name))
+        elif name is not None:
+            self.push_screen(FleetScreen(self.path, name))
 
     async def _back_to_runs(self) -> RunsScreen:
         """The list below the screen in front; where the app was opened on a run, the list takes its

@@ -191,6 +191,7 @@ def test_no_broad_except_but_the_last_resort_and_the_boundary_of_a_file() -> Non
     # what is raised in one thread and carried into another.
     assert broad == [
         ("arc_tui/commands.py", "Exception"),
+        ("arc_tui/features/fleet/widgets.py", "BaseException"),
         ("arc_tui/features/replay/expect_command.py", "Exception"),
         ("arc_tui/import_tasks.py", "Exception"),
         ("arc_tui/mcp/server.py", "Exception"),

@@ -83,6 +83,7 @@ MEANINGS: dict[str, Meaning] = {
     "^y": Meaning("ctrl+y", "gate"),
     "^v": Meaning("ctrl+v", "environments"),
     "^k": Meaning("ctrl+k", "stop recording"),
+    "^f": Meaning("ctrl+f", "source"),
     "%": Meaning("percent_sign", "calibration", "%"),
     "+": Meaning("plus", "approve scores", "+"),
     "$": Meaning("dollar_sign", "cost", "$"),

@@ -139,6 +139,12 @@ class AskBox(ModalScreen[str | None]):
     def on_mount(self) -> None:
         self.query_one("#ask").border_title = Text(format.one_line(self._title))
 
+    def revise(self, choices: Sequence[Option]) -> None:
+        """Say other words beside the same answers, once they are known."""
+        shown = self.query_one(Choices)
+        shown.choices = choices
+        shown.refresh()
+
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
         if event.value.strip():

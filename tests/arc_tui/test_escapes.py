@@ -127,6 +127,7 @@ TITLES_OF_OURS = {
     "arc_tui/features/runs/screen.py", "arc_tui/features/bisect_steps/screen.py",
     "arc_tui/features/replay/widgets.py", "arc_tui/features/trace/tag_picker.py",
     "arc_tui/features/trace/origins.py", "arc_tui/features/runs/matrix.py",
+    "arc_tui/features/fleet/screen.py",
 }  # fmt: skip
 """Where a title is put together of our own words and numbers."""
 

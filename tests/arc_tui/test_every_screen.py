@@ -28,6 +28,7 @@ from arc_tui.ui.dialogs import Choices
 from arc_tui.ui.keymap import KeyCommands, places
 from arc_tui.ui.keys import MORE, KeyBar
 from arc_tui.ui.list import RowList
+from replay.fleet.stores import NAME, FleetStore, keep_store
 from replay.trace import NO_SYSTEM, NO_TOOLS, Fidelity, Level, ModelCall, Outcome
 from tests.arc_tui import sample
 from tests.arc_tui.opening import until
@@ -57,6 +58,8 @@ TABLE = (
     Row("AskBox", "RunsScreen", "runs.drift", "screen_drift_groups"),
     Row("DriftScreen", "RunsScreen", "runs.drift ask.choose ask.choose", "screen_drift"),
     Row("AuditScreen", "RunsScreen", "runs.audit", "screen_audit"),
+    Row("AskBox", "RunsScreen", "runs.source", "screen_sources"),
+    Row("FleetScreen", "RunsScreen", "runs.source row.next ask.choose", "screen_fleet"),
     Row("CalibrationScreen", "RunsScreen", "runs.calibration", "calibration_break"),
     Row("GoldenScreen", "RunsScreen", "runs.golden", "screen_golden"),
     Row("TraceScreen", "RunsScreen", "runs.open", "trace"),
@@ -124,6 +127,7 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name, value in (("CONFIG_DIR", tmp_path), ("DATA_DIR", tmp_path), ("USER", "tester")):
         monkeypatch.setenv(f"ARC_{name}", str(value))
+    keep_store(tmp_path / NAME, "prod", FleetStore(url="clickhouse+http://reader@127.0.0.1:1/otel"))
 
 
 @asynccontextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,32 +25,10 @@ from arc_tui.cli import (
 )
 from arc_tui.ui import format
 from replay.errors import ArcError
-from taxonomy.fleet.compile import Window
-from taxonomy.query.values import SPANS_NS, moment, number
 
 if TYPE_CHECKING:
     from arc_tui.features.fleet.run import FleetRequest
     from replay.fleet.stores import FleetStore
-
-
-def _when(text: str, now_ns: int) -> int:
-    """A moment, as a day or as time before now. Raises ArcError."""
-    named = moment(text)
-    if named is not None:
-        return named.from_ns
-    ago = number(text, {unit: worth for unit, worth in SPANS_NS.items() if unit})
-    if ago is None:
-        raise ArcError(f"'{text}' is no time", "Try: 7d, 12h, 2026-11-20 or 2026-11-20T09:30")
-    return now_ns - int(ago)
-
-
-def _window(since: str, until: str | None) -> Window:
-    """The stretch of time that is asked for. Raises ArcError where it has no length."""
-    now = time.time_ns()
-    window = Window(_when(since, now), now if until is None else _when(until, now))
-    if window.from_ns >= window.until_ns:
-        raise ArcError("--since is not before --until", "Try: --since 7d")
-    return window
 
 
 def window_options(command: Fn) -> Fn:
@@ -90,20 +67,16 @@ def question_options(command: Fn) -> Fn:
 
 def fleet_request(name: str, asked: dict[str, Any]) -> FleetRequest:
     """The options of `question_options` or `window_options` as one request. Raises ArcError."""
-    from arc_tui.features.fleet.run import FleetRequest
+    from arc_tui.features.fleet.run import FleetRequest, read_window
     from replay.fleet.connection import Bounds
 
-    require("arc fleet", *_NEEDS, extra="fleet")
     return FleetRequest(
         fleet=name,
         query=" ".join(asked["query"]),
-        window=_window(asked["since"], asked["until"]),
+        window=read_window(asked["since"], asked["until"] or ""),
         bounds=Bounds(seconds=asked["max_seconds"], bytes_read=asked["max_read"] * 1_000_000_000),
         limit=asked.get("limit") or None,
     )
-
-
-_NEEDS = ("clickhouse_connect",)
 
 
 def server_options(command: Fn) -> Fn:
@@ -211,7 +184,6 @@ def _check_store(name: str, store: FleetStore) -> tuple[FleetStore, str]:
     from arc_tui.features.fleet.run import open_fleet
     from replay.fleet.connection import Bounds
 
-    require("arc fleet", *_NEEDS, extra="fleet")
     with open_fleet(name, Bounds(), store) as fleet:
         return store, fleet.dialect.title
 
@@ -363,10 +335,11 @@ def pull_from(
     LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY, LANGSMITH_API_KEY. Nothing is written to the
     server. The command can be stopped and given again: what is here is not copied twice.
     """
+    from arc_tui.features.fleet.run import read_window
     from arc_tui.features.fleet.servers import ServerRequest, pull_from_server, server_named
     from arc_tui.features.fleet.text import pulled_lines
 
-    window = _window(since, until)
+    window = read_window(since, until or "")
     name, server = server_named(target, _server(**how))
     request = ServerRequest(
         server=server,

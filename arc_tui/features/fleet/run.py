@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -9,7 +10,9 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from arc_tui import config, importing
+from arc_tui.cli import require
 from arc_tui.importing import ImportReport, Progress
+from replay.errors import ArcError
 from replay.fleet.connection import Bounds, Connection
 from replay.fleet.dialect import Dialect
 from replay.fleet.dialects import find_dialect
@@ -27,8 +30,13 @@ from replay.formats.source import Tally
 from replay.store.handle import Store
 from replay.store.rows import spans_here
 from replay.trace import FLEET
-from taxonomy.fleet.compile import Window
+from taxonomy.fleet.compile import Window, compile_text
 from taxonomy.fleet.listing import FleetRun, compile_query, list_runs, pages, sums
+from taxonomy.judgements.diagnoses import undiagnosed
+from taxonomy.query.compile import bounds, known_field, named_moment
+from taxonomy.query.fields import Time
+from taxonomy.query.language import And, Asks, parse
+from taxonomy.query.values import SPANS_NS, moment, number
 
 
 class FleetRequest(Struct, frozen=True, kw_only=True):
@@ -39,6 +47,44 @@ class FleetRequest(Struct, frozen=True, kw_only=True):
     window: Window
     bounds: Bounds
     limit: int | None
+
+
+def read_window(since: str, until: str = "") -> Window:
+    """The stretch of time between two moments, each a day or a time before now; "" is now. Raises
+    ArcError where one is none, or nothing is between them."""
+    now = time.time_ns()
+    window = Window(_when(since, now), _when(until, now) if until else now)
+    if window.from_ns >= window.until_ns:
+        raise ArcError("since is not before until", "Try: an earlier since, such as 7d")
+    return window
+
+
+def _when(text: str, now_ns: int) -> int:
+    named = moment(text)
+    if named is not None:
+        return named.from_ns
+    ago = number(text, {unit: worth for unit, worth in SPANS_NS.items() if unit})
+    if ago is None:
+        raise ArcError(f"'{text}' is no time", "Try: 7d, 12h, 2026-11-20 or 2026-11-20T09:30")
+    return now_ns - int(ago)
+
+
+def window_of(query: str, window: Window) -> Window:
+    """The window of a query: where all of it depends on when a run began (since, before, start),
+    that moves the ends of `window`, which keeps its length where only its end is named. Raises
+    BadQuery."""
+    tree = parse(query)
+    least, end = None, window.until_ns
+    for part in tree.parts if isinstance(tree, And) else (tree,):
+        field = known_field(part) if isinstance(part, Asks) else None
+        if isinstance(part, Asks) and isinstance(field, Time) and field.column == "start_ns":
+            operator = field.always or part.operator
+            first, late = bounds(operator, named_moment(field, part))
+            least = least if operator in ("<", "<=") else max(first, least or 0)
+            end = min(late, end)
+    if least is None:
+        least = window.from_ns - (window.until_ns - end)
+    return Window(min(least, end - 1), end)
 
 
 def stores_file() -> Path:
@@ -55,7 +101,9 @@ class OpenFleet(Struct, frozen=True):
 
 @contextmanager
 def open_fleet(name: str, bounds: Bounds, store: FleetStore | None = None) -> Iterator[OpenFleet]:
-    """The store of that name, or `store` under it. Raises NotFound, BadFleet, FleetError."""
+    """The store of that name, or `store` under it. Raises NotFound, BadFleet, FleetError, and
+    ArcError where the extra is not installed."""
+    require("arc fleet", "clickhouse_connect", extra="fleet")
     known = store or find_store(stores_file(), name)
     if is_server(known.url):
         raise BadFleet(
@@ -70,10 +118,22 @@ def open_fleet(name: str, bounds: Bounds, store: FleetStore | None = None) -> It
 
 
 class Listed(Struct, frozen=True, kw_only=True):
-    """A run of a store, and the id of its recording here where it was pulled."""
+    """A run of a store, the id of its recording here where it was pulled, and how many of its
+    spans are not here."""
 
     run: FleetRun
     local: str | None
+    missing_spans: int
+
+
+def find_local(store: Store, runs: Sequence[FleetRun]) -> tuple[Listed, ...]:
+    """Runs of a store with what of them is here."""
+    here = spans_here(store, [run.trace for run in runs])
+    found = [(run, *here.get(run.trace, (None, 0))) for run in runs]
+    return tuple(
+        Listed(run=run, local=local, missing_spans=max(run.spans - spans, 0))
+        for run, local, spans in found
+    )
 
 
 class FleetView(Struct, frozen=True, kw_only=True):
@@ -93,28 +153,36 @@ class FleetView(Struct, frozen=True, kw_only=True):
 
 def list_fleet(store: Store, request: FleetRequest) -> FleetView:
     """The newest runs of a store that a question means. Raises BadQuery, BadFleet, FleetError."""
-    window = request.window
     with open_fleet(request.fleet, request.bounds) as fleet:
-        found = list_runs(
-            fleet.connection, fleet.dialect, request.query, window, limit=request.limit
-        )
-        read = fleet.connection.read
-        local = spans_here(store, [run.trace for run in found.rows])
+        return list_open(store, fleet, request)
+
+
+def list_open(store: Store, fleet: OpenFleet, request: FleetRequest) -> FleetView:
+    """The same of a store that is open already."""
+    window = request.window
+    found = list_runs(fleet.connection, fleet.dialect, request.query, window, limit=request.limit)
+    read = fleet.connection.read
     return FleetView(
         fleet=request.fleet,
         dialect=fleet.dialect.title,
         query=request.query,
         from_ns=window.from_ns,
         until_ns=window.until_ns,
-        runs=tuple(
-            Listed(run=run, local=local[run.trace][0] if run.trace in local else None)
-            for run in found.rows
-        ),
+        runs=find_local(store, found.rows),
         more=found.more,
         notes=found.notes,
         queries=read.queries,
         bytes_read=read.bytes_read,
     )
+
+
+def check_query(query: str, dialect: Dialect | None, window: Window) -> None:
+    """Can it be asked? Where the store is not known yet: can it be read? Asks nobody. Raises
+    BadQuery."""
+    if dialect is None:
+        parse(query)
+    else:
+        compile_text(query, dialect, window_of(query, window), lambda: True)
 
 
 def pull(
@@ -138,16 +206,8 @@ def pull(
             runs = sums(fleet.connection, fleet.dialect, ids, window)
             taken = runs if limit is None else runs[: limit - seen]
             seen += len(taken)
-            tally = Tally()
-            batches = read_traces(fleet.connection, fleet.dialect, _not_here(store, taken), tally)
             now = Progress(done=seen, total=limit or seen, path=path, traces=seen)
-            reports.append(
-                (
-                    yield from importing.take_batches(
-                        store, batches, tally, now, format=fleet.dialect.format
-                    )
-                )
-            )
+            reports.append((yield from _copy(store, fleet, taken, now)))
             if len(taken) < len(runs):
                 tell(f"older runs match too; --limit {limit} was reached")
                 break
@@ -155,14 +215,36 @@ def pull(
     yield ImportReport(files=join_pages(reports), undiagnosed=undiagnosed)
 
 
-def _not_here(store: Store, runs: Sequence[FleetRun]) -> list[tuple[str, int]]:
-    """The runs whose recording is not here, or had fewer spans."""
-    local = spans_here(store, [run.trace for run in runs])
-    return [
-        (run.trace, run.start_ns)
-        for run in runs
-        if run.trace not in local or local[run.trace][1] < run.spans
+def pull_listed(
+    store: Store, fleet: str, limits: Bounds, runs: Sequence[FleetRun]
+) -> Generator[Progress | ImportReport, None, None]:
+    """Copy these runs of a store, and let the rules look at them. Yields progress, at last the
+    report. Raises BadFleet, FleetError."""
+    start = Progress(done=0, total=len(runs), path=f"{FLEET}{fleet}", traces=0)
+    yield start
+    with open_fleet(fleet, limits) as opened:
+        report = yield from _copy(store, opened, runs, start)
+    brought = {trace.id for trace in report.traces}
+    waiting = [trace for trace in undiagnosed(store) if trace in brought]
+    bugs = yield from importing.diagnose_each(store, waiting)
+    yield ImportReport(files=(report,), undiagnosed=bugs)
+
+
+def _copy(
+    store: Store, fleet: OpenFleet, runs: Sequence[FleetRun], now: Progress
+) -> Generator[Progress, None, importing.FileReport]:
+    """Import those of the runs of which spans are not here, undiagnosed."""
+    lacking = [
+        (each.run.trace, each.run.start_ns)
+        for each in find_local(store, runs)
+        if each.missing_spans
     ]
+    tally = Tally()
+    batches = read_traces(fleet.connection, fleet.dialect, lacking, tally)
+    report = yield from importing.take_batches(
+        store, batches, tally, now, format=fleet.dialect.format
+    )
+    return report
 
 
 def join_pages(pages_: Sequence[importing.FileReport]) -> tuple[importing.FileReport, ...]:

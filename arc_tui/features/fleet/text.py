@@ -2,36 +2,91 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 
+from msgspec import Struct
+from rich.cells import cell_len
 from rich.text import Text
 
 from arc_tui.features.fleet.run import FleetView, Listed
 from arc_tui.importing import ImportReport
 from arc_tui.ui import format
+from replay.errors import ArcError
+from taxonomy.fleet.listing import FleetRun
+from taxonomy.query.values import moment
 
-HEADINGS = (
-    "", "started", "trace", "name", "steps", "calls", "errors", "tokens", "time", "models", "here",
-)  # fmt: skip
+
+class Column(Struct, frozen=True, eq=False, kw_only=True):
+    """What a list tells of a run, in at most so many cells."""
+
+    heading: str
+    text: Callable[[Listed], str]
+    most: int = 20
+    right: bool = False
+
+    def width(self, rows: Sequence[Listed]) -> int:
+        """Cells that these rows need."""
+        longest = max((cell_len(self.text(row)) for row in rows), default=0)
+        return min(max(longest, cell_len(self.heading)), self.most)
+
+    def cell(self, row: Listed | None, width: int) -> str:
+        """The text of a row, or the heading where there is none, in exactly so many cells."""
+        return format.fit(self.heading if row is None else self.text(row), width, right=self.right)
+
+
+def state(each: Listed) -> str:
+    """Is the run here?"""
+    if each.local is None:
+        return "not here"
+    return "partly here" if each.missing_spans else "here"
+
+
+def run_name(run: FleetRun) -> str:
+    """What a run of a store is called."""
+    return format.one_line(run.agent or run.name or run.service) or run.trace
+
+
+STATE = Column(heading="", text=state)
+STARTED = Column(heading="started", text=lambda each: moment_text(each.run.start_ns))
+TRACE = Column(heading="trace", most=32, text=lambda each: format.one_line(each.run.trace))
+NAME = Column(heading="name", most=32, text=lambda each: run_name(each.run))
+STEPS = Column(heading="steps", right=True, text=lambda each: format.number(each.run.steps))
+CALLS = Column(heading="calls", right=True, text=lambda each: format.number(each.run.calls))
+ERRORS = Column(heading="errors", right=True, text=lambda each: format.number(each.run.errors))
+TOKENS = Column(
+    heading="tokens", right=True, text=lambda each: format.tokens(each.run.input_tokens)
+)
+TIME = Column(heading="time", right=True, text=lambda each: format.duration(each.run.duration_ns))
+MODELS = Column(heading="models", most=32,
+                text=lambda each: format.one_line(each.run.models or format.UNKNOWN))  # fmt: skip
+HERE = Column(heading="here", text=lambda each: (each.local or "")[:8])
+
+PRINTED = (STARTED, TRACE, NAME, STEPS, CALLS, ERRORS, TOKENS, TIME, MODELS, HERE)
+HEADINGS = ("", *(column.heading for column in PRINTED))
+
+SHOWN = (STATE, STARTED, NAME, STEPS, CALLS, ERRORS, TOKENS, TIME, MODELS, TRACE)
+BY_WORTH = (STATE, STARTED, NAME, ERRORS, STEPS, TIME, MODELS, TOKENS, CALLS, TRACE)
+"""What a line of the app has room for, what is worth most first."""
+
+GAP = 2
 
 
 def cells(each: Listed) -> list[Text | str]:
-    """The row of a run."""
-    run = each.run
-    return [
-        format.outcome_mark(run.outcome),
-        moment_text(run.start_ns),
-        format.cut(format.one_line(run.trace), 16),
-        format.cut(format.one_line(run.agent or run.name or run.service), 32),
-        format.number(run.steps),
-        format.number(run.calls),
-        format.number(run.errors),
-        format.tokens(run.input_tokens),
-        format.duration(run.duration_ns),
-        format.cut(format.one_line(run.models or format.UNKNOWN), 32),
-        (each.local or "")[:8],
-    ]
+    """The printed row of a run."""
+    found = [format.cut(column.text(each), column.most) for column in PRINTED]
+    return [format.outcome_mark(each.run.outcome), *found]
+
+
+def fit_columns(rows: Sequence[Listed], width: int) -> list[tuple[Column, int]]:
+    """The columns that such a line has room for, each as wide as these rows need."""
+    taken: dict[Column, int] = {}
+    for column in BY_WORTH:
+        needed = column.width(rows)
+        if needed + GAP <= width:
+            taken[column] = needed
+            width -= needed + GAP
+    return [(column, taken[column]) for column in SHOWN if column in taken]
 
 
 def moment_text(ns: int) -> str:
@@ -39,13 +94,25 @@ def moment_text(ns: int) -> str:
     return datetime.fromtimestamp(ns / 1e9, tz=UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
+def run_count(view: FleetView) -> str:
+    """How many runs are listed, and whether these are all."""
+    return f"{'the newest ' if view.more else ''}{format.count(len(view.runs), 'run')}"
+
+
+def window(view: FleetView) -> str:
+    """When the runs began that were asked for."""
+    return f"begun {moment_text(view.from_ns)} to {moment_text(view.until_ns)} UTC"
+
+
+def effort(view: FleetView) -> str:
+    """What the answer cost the store."""
+    queries = format.count(view.queries, "query", "queries")
+    return f"{queries}, {format.file_size(view.bytes_read)} read"
+
+
 def summary(view: FleetView) -> str:
     """How many runs there are, of which time, and what it took to find them."""
-    runs = format.count(len(view.runs), "run")
-    more = "the newest " if view.more else ""
-    window = f"begun {moment_text(view.from_ns)} to {moment_text(view.until_ns)} UTC"
-    took = f"{format.count(view.queries, 'query', 'queries')}, {format.file_size(view.bytes_read)}"
-    return f"{view.fleet} ({view.dialect}): {more}{runs}, {window} · {took} read"
+    return f"{view.fleet} ({view.dialect}): {run_count(view)}, {window(view)} · {effort(view)}"
 
 
 def notes(view: FleetView) -> Iterator[str]:
@@ -71,3 +138,57 @@ def pulled_lines(fleet: str, report: ImportReport) -> Iterator[str]:
     if file.problems:
         problems = format.count(len(file.problems), "problem")
         yield f"{problems} in what was pulled (--json lists them)"
+
+
+# --- in the app
+
+RUNS_HERE = "runs here"
+LOOKING = "asking it what it is"
+ADD = "arc fleet add NAME URL"
+NO_FLEET = f"No trace store is named yet. Try: {ADD}"
+
+
+def headline(fleet: str, view: FleetView | None, seconds: float) -> Text:
+    """The store, what it told, and what that took."""
+    told = ""
+    if view is not None:
+        told = f"   {run_count(view)} · {effort(view)} in {format.duration(int(seconds * 1e9))}"
+        told += f" · {view.dialect}"
+    return Text.assemble((" arc ", "bold"), f"  {format.one_line(fleet)}{told}")
+
+
+def title(fleet: str, begun: str, query: str) -> Text:
+    """Which runs of a store are listed."""
+    return Text(" · ".join(filter(None, map(format.one_line, (f"runs of {fleet}", begun, query)))))
+
+
+def time_named(since: str, until: str) -> str:
+    """When the runs began that are listed, as a person named it."""
+    if until:
+        return f"begun {_moment_named(since)} to {_moment_named(until)}"
+    return f"begun since {since}" if moment(since) else f"begun in the last {since}"
+
+
+def _moment_named(text: str) -> str:
+    return text if moment(text) else f"{text} ago"
+
+
+def nothing_found(view: FleetView) -> str:
+    """What stands where the runs would, if there are none."""
+    words = f" match '{format.one_line(view.query)}'" if view.query else ""
+    return f"No runs of {view.fleet}{words}\n{window(view)}."
+
+
+def refusal(error: ArcError) -> str:
+    """What went wrong and what to do about it, on one line."""
+    return " ".join(filter(None, map(format.one_line, (f"{error.message}.", error.hint))))
+
+
+def pull_summary(report: ImportReport) -> str:
+    """What came of a pull, in one line."""
+    file = next(iter(report.files))
+    new = len(file.traces) - file.duplicates
+    problems = format.count(len(file.problems), "problem")
+    return f"{format.count(new, 'run')} pulled" + (
+        f" · {problems} in them" if file.problems else ""
+    )

@@ -33,6 +33,7 @@ from arc_tui.features.runs.widgets import (
     stop_dialog,
 )
 from arc_tui.navigation import (
+    ChooseSource,
     OpenAudit,
     OpenCalibration,
     OpenCompare,
@@ -107,6 +108,8 @@ class RunsScreen(Watching):
              tooltip="Hold what the agent says and claims against what it does, run by run"),
         bind("^n", "app.golden", id="runs.golden", show=False, label="golden tasks",
              tooltip="Show the golden tasks, and the classes of failures that have none"),
+        bind("^f", "source", id="runs.source", show=False,
+             tooltip="List the runs of a trace store of your team instead of those here"),
         bind("T", "queue(False)", id="runs.queue",
              tooltip="Go through the runs that need a tag of yours"),
         bind("Q", "queue(True)", id="runs.blind", show=False,
@@ -478,6 +481,9 @@ class RunsScreen(Watching):
 
     def action_environments(self) -> None:
         self.post_message(OpenDrift())
+
+    def action_source(self) -> None:
+        self.post_message(ChooseSource())
 
     def action_calibration(self) -> None:
         self.post_message(OpenCalibration())
