@@ -207,7 +207,7 @@ class Connection:
             if size > MAX_ANSWER_BYTES:
                 raise ServerError(
                     f"{self.name}: {path} answered with more than {MAX_ANSWER_BYTES >> 20} MB",
-                    "Try: --until and --since around what is smaller",
+                    "leave out the time of the run that is so large, by --since and --until",
                 )
             parts.append(part)
         return b"".join(parts)
@@ -236,7 +236,7 @@ class Connection:
         if "CERTIFICATE" in text.upper():
             raise ServerError(
                 f"{self.name}: the certificate cannot be verified: {text}",
-                "Try: --ca FILE with the certificate of its authority",
+                "give the certificate of its authority by --ca",
             ) from error
         if "refused" in text.lower() or "not known" in text or "No address" in text:
             raise ServerError(

@@ -90,7 +90,7 @@ def runs(
         if not new:
             raise ServerError(
                 f"{connection.name}: {len(page)} traces and more began in the same microsecond",
-                "Try: --until before it",
+                "ask for the time before it by --until",
             )
 
 
