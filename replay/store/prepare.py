@@ -56,8 +56,8 @@ def key_of(batch: Batch) -> str:
 
 
 SPANS_A_PIECE = 256
-"""So many spans of a long trace are prepared at once: what they say is held as it was read, as it is
-kept and as it is found, until it is written."""
+"""So many spans of a long trace are prepared at once: until they are written, what they say is held
+as it was read, as it is kept and as it is found."""
 
 
 class Preparer:

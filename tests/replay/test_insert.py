@@ -15,7 +15,17 @@ from replay.store.handle import Store
 from replay.store.insert import NextIds, TraceIds, insert
 from replay.store.prepare import SPANS_A_PIECE, Prepared, Preparer, Refused
 from replay.store.write import Finished, Writer
-from replay.trace import Batch, Context, Header, Message, ModelCall, Request, SourceScore, extend
+from replay.trace import (
+    AnySpan,
+    Batch,
+    Context,
+    Header,
+    Message,
+    ModelCall,
+    Request,
+    SourceScore,
+    extend,
+)
 from tests.database_rows import rows_of
 
 
@@ -72,7 +82,7 @@ def asking(name: str, *texts: str) -> ModelCall:
     return ModelCall(id=name, name="chat", request=Request(context=extend(None, said)))
 
 
-def batch(name: str, *spans: ModelCall, last: bool = True) -> Batch:
+def batch(name: str, *spans: AnySpan, last: bool = True) -> Batch:
     return Batch(header=Header(format="arc", source_id=name), spans=spans, last=last)
 
 
