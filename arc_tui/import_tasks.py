@@ -4,7 +4,9 @@ digested, and a run diagnosed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import pickle
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -23,11 +25,13 @@ from replay.store.encryption import is_encrypted
 from replay.store.handle import Store, now_ns
 from replay.store.prepare import Prepared, Preparer, Refused
 from replay.store.trouble import is_of_file
+from replay.store.write import Finished
 from taxonomy.calibration.approval import counts_until, trusted_scores
 from taxonomy.diagnosis import diagnose
 from taxonomy.judgements import diagnoses
 from taxonomy.judgements.golds import with_own_gold
 from taxonomy.judgements.schema import open_ledger
+from taxonomy.judgements.scores import judge_sets
 
 LEAST_BYTES = 4 * 1024 * 1024
 LEAST_SPANS = 3000
@@ -129,6 +133,53 @@ class DiagnoseRun(Struct, frozen=True, kw_only=True):
         yield from bugs
 
 
+EARLY_BYTES = 64 * 1024 * 1024
+"""So much of what the rules said is held in memory until all is read."""
+
+
+class EarlyDiagnoses:
+    """Diagnoses of runs that are complete while others are still read.
+
+    They are held until all is read: what comes later may change a run, and what is kept is kept in
+    the order of import, however much was done early. A run whose judges have scored it is left for
+    then, because what counts of them hangs on other runs.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._setup = ImportSetup(store.redactor, store.path, store)
+        self._waiting: deque[str] = deque()
+        self._made: dict[str, bytes] = {}
+        self._bytes = 0
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._made
+
+    def note(self, done: Finished) -> None:
+        """A run was read: what the rules said of it as it was before counts no more."""
+        self._bytes -= len(self._made.pop(done.id, b""))
+        if done.verdict in ("new", "grown", "replaced"):
+            self._waiting.append(done.id)
+
+    def work(self) -> bool:
+        """Let the rules look at the next run; was there one?"""
+        if not self._waiting or self._bytes > EARLY_BYTES:
+            return False
+        key = self._waiting.popleft()
+        if key not in self._made and not judge_sets(self._store, key):
+            made = tuple(DiagnoseRun(key=key, size=0).run(self._setup))
+            self._made[key] = pickle.dumps(made, pickle.HIGHEST_PROTOCOL)
+            self._bytes += len(self._made[key])
+        return True
+
+    def pop(self, key: str) -> tuple[diagnoses.Kept | str, ...]:
+        """What is to be kept of a run, or the sentence of a bug; it is held no longer."""
+        data = self._made.pop(key)
+        self._bytes -= len(data)
+        found: tuple[diagnoses.Kept | str, ...] = pickle.loads(data)
+        return found
+
+
 T = TypeVar("T", ReadFile, DiagnoseRun)
 
 
@@ -145,11 +196,14 @@ class TaskRunner:
         self._always = jobs is not None
         self._workers: Workers | None = None
 
-    def read(self, tasks: Sequence[ReadFile]) -> Iterator[tuple[ReadFile, Iterator[object]]]:
-        """Each file and what it gives, in their order."""
+    def read(
+        self, tasks: Sequence[ReadFile], meanwhile: Callable[[], bool] = lambda: False
+    ) -> Iterator[tuple[ReadFile, Iterator[object]]]:
+        """Each file and what it gives, in their order. Where others read them, `meanwhile` does a
+        little of other work here while nothing has come, and says whether there was any."""
         moved = [structs.replace(t, source=alone) for t in tasks if (alone := t.source.alone)]
         own = [task.source.alone is None for task in tasks]
-        return self._run(tasks, moved, own, LEAST_BYTES)
+        return self._run(tasks, moved, own, LEAST_BYTES, meanwhile)
 
     def diagnose(
         self, tasks: Sequence[DiagnoseRun]
@@ -168,16 +222,22 @@ class TaskRunner:
             self._workers = None
 
     def _run(
-        self, tasks: Sequence[T], moved: Sequence[T], own: Sequence[bool], least: int
+        self,
+        tasks: Sequence[T],
+        moved: Sequence[T],
+        own: Sequence[bool],
+        least: int,
+        meanwhile: Callable[[], bool] = lambda: False,
     ) -> Iterator[tuple[T, Iterator[object]]]:
         setup = ImportSetup(self._store.redactor, self._store.path, self._store)
-        many = sum(task.size for task in moved) >= (least if self._workers is None else 1)
-        if self._jobs == 1 or not moved or not (many or self._always):
+        many = sum(task.size for task in moved) >= least
+        running = self._workers is not None
+        if self._jobs == 1 or not moved or not (many or running or self._always):
             yield from ((task, task.run(setup)) for task in tasks)
             return
         if self._workers is None:
             self._workers = Workers(self._jobs, setup)
-        given = self._workers.run(moved)
+        given = self._workers.run(moved, meanwhile, start=many or not running)
         for task, here in zip(tasks, own, strict=True):
             yield task, task.run(setup) if here else next(given)
         for _ in given:  # what the last one gave is taken to its end

@@ -12,6 +12,7 @@ from msgspec import Struct, structs
 
 from arc_tui.import_tasks import (
     DiagnoseRun,
+    EarlyDiagnoses,
     FileRead,
     ReadFile,
     TaskRunner,
@@ -132,6 +133,7 @@ def import_paths(
 
     Yields progress; the last value is the report.
     """
+    early = EarlyDiagnoses(store)
     with closing(TaskRunner(store, jobs)) as runner:
         report = yield from take_in(
             store,
@@ -141,8 +143,9 @@ def import_paths(
             pins=pins,
             replace=replace,
             runner=runner,
+            early=early,
         )
-        undiagnosed = yield from diagnose_new(store, runner)
+        undiagnosed = yield from diagnose_new(store, runner, early)
         yield structs.replace(report, undiagnosed=undiagnosed)
 
 
@@ -157,8 +160,10 @@ def take_in(
     live_until_ns: int | None = None,
     all_named: bool = True,
     runner: TaskRunner | None = None,
+    early: EarlyDiagnoses | None = None,
 ) -> Generator[Progress, None, ImportReport]:
-    """Import files and folders, undiagnosed; yields progress and returns the report.
+    """Import files and folders, undiagnosed; yields progress and returns the report. What is
+    diagnosed `early`, while other processes read, is not kept yet.
 
     With `live_until_ns` their traces are still going on, and live until then.
 
@@ -184,11 +189,12 @@ def take_in(
     skipped: list[str] = []
     traces = 0
     writer = Writer(store, replace=replace, live_until_ns=live_until_ns)
-    for done, (task, given) in enumerate((runner or TaskRunner(store, 1)).read(tasks)):
+    reading = (runner or TaskRunner(store, 1)).read(tasks, *([early.work] if early else []))
+    for done, (task, given) in enumerate(reading):
         path = task.source.display
         now = Progress(done=done, total=len(tasks), path=path, traces=traces)
         yield now
-        report = yield from _import_file(writer, path, given, now)
+        report = yield from _import_file(writer, path, given, now, early)
         if report is None:
             skipped.append(path)
             continue
@@ -200,7 +206,11 @@ def take_in(
 
 
 def _import_file(
-    writer: Writer, path: str, given: Iterator[object], now: Progress
+    writer: Writer,
+    path: str,
+    given: Iterator[object],
+    now: Progress,
+    early: EarlyDiagnoses | None = None,
 ) -> Generator[Progress, None, FileReport | None]:
     """Write what one file gives, yielding progress after each trace; closed early, it drops the
     unfinished one. None where nobody asked for the file or claims it."""
@@ -219,6 +229,8 @@ def _import_file(
                         error = str(each)
                         continue
                     finished.append(each)
+                    if early is not None:
+                        early.note(each)
                     yield structs.replace(now, traces=now.traces + len(finished))
         finally:
             _drop_unfinished(writer)
@@ -332,33 +344,40 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def diagnose_new(
-    store: Store, runner: TaskRunner | None = None
+    store: Store, runner: TaskRunner | None = None, early: EarlyDiagnoses | None = None
 ) -> Generator[Progress, None, tuple[str, ...]]:
     """As `diagnose_each`, of every trace the rules have not seen as it is, or whose scores ran
     out; of none where nothing can be kept."""
-    return diagnose_each(store, () if store.read_only else diagnoses.undiagnosed(store), runner)
+    waiting = () if store.read_only else diagnoses.undiagnosed(store)
+    return diagnose_each(store, waiting, runner, early)
 
 
 def diagnose_each(
-    store: Store, waiting: Sequence[str], runner: TaskRunner | None = None
+    store: Store,
+    waiting: Sequence[str],
+    runner: TaskRunner | None = None,
+    early: EarlyDiagnoses | None = None,
 ) -> Generator[Progress, None, tuple[str, ...]]:
-    """Let the rules look at these traces.
+    """Let the rules look at these traces, where they have not done so `early`.
 
     Yields progress; returns a sentence for each trace that they failed on, which stays undiagnosed.
     """
     bugs: list[str] = []
     made: list[diagnoses.Kept] = []
-    spans = span_counts(store, waiting)
-    tasks = [DiagnoseRun(key=key, size=spans.get(key, 0)) for key in waiting]
+    early = early or EarlyDiagnoses(store)
+    left = [key for key in waiting if key not in early]
+    spans = span_counts(store, left)
+    tasks = [DiagnoseRun(key=key, size=spans.get(key, 0)) for key in left]
     with closing(TaskRunner(store)) as own:
-        for done, (task, given) in enumerate((runner or own).diagnose(tasks)):
-            yield Progress(done=done, total=len(tasks), path="diagnosis", traces=done)
-            for each in given:
+        said = (runner or own).diagnose(tasks)
+        for done, key in enumerate(waiting):
+            yield Progress(done=done, total=len(waiting), path="diagnosis", traces=done)
+            for each in early.pop(key) if key in early else next(said)[1]:
                 if isinstance(each, diagnoses.Kept):
                     made.append(each)
                 else:
                     assert isinstance(each, (str, Lost))
-                    what = f"run {task.key[:8]}"
+                    what = f"run {key[:8]}"
                     bugs.append(each if isinstance(each, str) else describe_loss(what, each))
             if len(made) >= RUNS_TOGETHER:
                 diagnoses.keep_all(store, made)

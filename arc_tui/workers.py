@@ -19,7 +19,7 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any, Protocol
@@ -82,10 +82,21 @@ class Workers:
         """Places at which a worker ended: how far it was is not known of tasks that are dealt out
         together, for what it gave may have been lost with it."""
 
-    def run(self, tasks: Sequence[Task]) -> Generator[Iterator[Any], None, None]:
+    def run(
+        self,
+        tasks: Sequence[Task],
+        meanwhile: Callable[[], bool] = lambda: False,
+        *,
+        start: bool = True,
+    ) -> Generator[Iterator[Any], None, None]:
         """What each task gives, in the order of the tasks. Raises what a task raised, as a
-        StoreUnusable."""
-        queues = _deal(tasks, self._most)
+        StoreUnusable.
+
+        While what comes next is not there yet, `meanwhile` is called; it does a little of other
+        work here and says whether there was any. Unless they are to `start`, those do the tasks
+        that run already.
+        """
+        queues = _deal(tasks, self._most if start else max(1, len(self._running)))
         while len(self._running) < len(queues):
             self._running.append(_Worker(self._setup))
         for place, given in enumerate(queues):
@@ -93,7 +104,7 @@ class Workers:
                 self._running[place].send([(0, tasks[number]) for number in given])
         whose = {number: place for place, given in enumerate(queues) for number in given}
         for number in range(len(tasks)):
-            items = self._of(tasks[number], whose[number])
+            items = self._of(tasks[number], whose[number], meanwhile)
             yield items
             for _ in items:  # where not all of it was wanted
                 pass
@@ -144,14 +155,14 @@ class Workers:
             worker.end()
         self._running.clear()
 
-    def _of(self, task: Task, place: int) -> Iterator[Any]:
+    def _of(self, task: Task, place: int, meanwhile: Callable[[], bool]) -> Iterator[Any]:
         """What one task gives, the next of the worker at a place."""
         came = 0
         if place in self._one_by_one:
             self._running[place].send([(0, task)])
         for tried in range(1, TRIES + 1):
             try:
-                while (item := self._running[place].next()) is not None:
+                while (item := self._running[place].next(meanwhile)) is not None:
                     if isinstance(item, _Raised):
                         raise StoreUnusable(item.message, item.hint)
                     came += 1
@@ -197,8 +208,10 @@ class _Worker:
         with suppress(OSError):  # that it has ended shows where it is read
             self.pipe.send_bytes(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
 
-    def next(self) -> Any:
+    def next(self, meanwhile: Callable[[], bool] = lambda: False) -> Any:
         """The next value of its task, None at its end. Raises EOFError where the process ended."""
+        while not self.pipe.poll() and meanwhile():
+            pass
         return pickle.loads(self.pipe.recv_bytes())
 
     def end(self) -> int | None:

@@ -84,9 +84,9 @@ _MODULES = (
 """In the order they are asked; the most specific first."""
 
 
-def formats() -> tuple[Format, ...]:
-    """Every format, in the order they are asked."""
-    return tuple(cast(Format, import_module(f"replay.formats.{name}")) for name in _MODULES)
+def formats() -> Iterator[Format]:
+    """Every format, in the order they are asked; loaded as they are come to."""
+    return (cast(Format, import_module(f"replay.formats.{name}")) for name in _MODULES)
 
 
 def sniff(source: Source) -> Format | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 import msgspec
 from msgspec import Struct, field, structs
@@ -54,6 +55,11 @@ def key_of(batch: Batch) -> str:
     return trace_id(header.format, header.source_id, header.item)
 
 
+SPANS_A_PIECE = 256
+"""So many spans of a long trace are prepared at once: until they are written, what they say is held
+as it was read, as it is kept and as it is found."""
+
+
 class Preparer:
     """Prepares batches. What a trace says is remembered up to its last batch."""
 
@@ -63,8 +69,9 @@ class Preparer:
         self._refused: set[str] = set()
 
     def prepare(self, batches: Iterable[Batch]) -> Iterator[Prepared | Refused]:
-        """The batches in their order. Of a trace that is refused nothing else comes."""
-        for batch in batches:
+        """The batches in their order, long ones in pieces. Of a trace that is refused nothing else
+        comes."""
+        for batch in chain.from_iterable(map(_pieces, batches)):
             key = key_of(batch)
             if key not in self._refused:
                 try:
@@ -92,6 +99,24 @@ class Preparer:
     def forget(self, key: str) -> None:
         """Drop what is remembered of a trace."""
         self._open.pop(key, None)
+
+
+def _pieces(batch: Batch) -> Iterator[Batch]:
+    """A batch in pieces, the scores with the last; whole where an id stands twice in it, so that
+    nothing of it is written before that is found."""
+    spans = batch.spans
+    if len(spans) <= SPANS_A_PIECE or len({span.id for span in spans}) < len(spans):
+        yield batch
+        return
+    ends = range(SPANS_A_PIECE, len(spans) + SPANS_A_PIECE, SPANS_A_PIECE)
+    for end in ends:
+        whole = end >= len(spans)
+        yield structs.replace(
+            batch,
+            spans=spans[end - SPANS_A_PIECE : end],
+            scores=batch.scores if whole else (),
+            last=batch.last and whole,
+        )
 
 
 def _prepared(key: str, trace: _Trace, masks: Masks, batch: Batch) -> Prepared:

@@ -62,7 +62,7 @@ def given_in(path: Path) -> Iterator[Level]:
                 yield Level[node.attr]
 
 
-@pytest.mark.parametrize("importer", formats.formats(), ids=lambda importer: importer.NAME)
+@pytest.mark.parametrize("importer", tuple(formats.formats()), ids=lambda importer: importer.NAME)
 def test_no_level_that_an_importer_gives_is_missing_from_its_row(importer: Format) -> None:
     given = {level for path in modules(importer) for level in given_in(path)}
     if importer.NAME == "tau-bench":  # its calls are told by the importer of chats

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from msgspec import Struct
 
-from arc_tui import importing
-from arc_tui.import_tasks import ReadFile, TaskRunner
+from arc_tui import import_tasks, importing
+from arc_tui.import_tasks import EARLY_BYTES, EarlyDiagnoses, ReadFile, TaskRunner
 from arc_tui.places import fixtures
 from arc_tui.workers import Lost, Task, Workers
 from replay.errors import ArcError, StoreUnusable
 from replay.store.handle import Store
+from taxonomy.findings import StepScore
+from taxonomy.judgements.diagnoses import undiagnosed
 from taxonomy.judgements.schema import open_ledger
+from taxonomy.judgements.scores import keep_scores
 from tests.bench import exports
 from tests.database_rows import rows_of
+from tests.replay import test_codex as codex
 from tests.spoken import spoken
 
 pytestmark = pytest.mark.process
@@ -119,6 +124,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     runs = tmp_path_factory.mktemp("runs")
     exports.write(runs / "b.jsonl", 2)
     exports.write_one(runs / "a.jsonl", 60, seed=9)
+    lines = [json.dumps(each) + "\n" for each in codex.WHOLE]
+    (runs / "d-begun.jsonl").write_text("".join(lines[:9]))
+    (runs / "d-grown.jsonl").write_text("".join(lines))
+    (runs / "e.jsonl").write_text("".join(lines))
     (runs / "broken.jsonl").write_bytes((runs / "a.jsonl").read_bytes()[:700])
     (runs / "note.txt").write_text("no trace")
     return runs
@@ -149,6 +158,81 @@ def test_the_database_is_the_same_for_any_number_of_workers(
     assert report == imported(tmp_path / "again.db", folder, 1)
     assert any(file.error for file in report.files)
     assert report.skipped == (str(folder / "note.txt"),)
+
+
+class Eager(TaskRunner):
+    """Does all the other work there is before it gives the next, as where others take long."""
+
+    def read(
+        self, tasks: Sequence[ReadFile], meanwhile: Callable[[], bool] = lambda: False
+    ) -> Iterator[tuple[ReadFile, Iterator[object]]]:
+        def first(items: Iterator[object]) -> Iterator[object]:
+            while True:
+                while meanwhile():
+                    pass
+                try:
+                    yield next(items)
+                except StopIteration:
+                    return
+
+        for task, items in super().read(tasks, meanwhile):
+            yield task, first(items)
+
+
+@pytest.mark.parametrize("most", [0, 20_000, EARLY_BYTES])
+def test_what_is_diagnosed_early_is_as_what_is_diagnosed_last(
+    alone: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(import_tasks, "EARLY_BYTES", most)
+    with open_ledger(tmp_path / "other.db") as store:
+        early = EarlyDiagnoses(store)
+        paths = [folder, fixtures() / "traces"]
+        runner = Eager(store, 1)
+        importing.run_to_end(importing.take_in(store, paths, runner=runner, early=early))
+        waiting = undiagnosed(store)
+        done = sum(key in early for key in waiting)
+        assert importing.run_to_end(importing.diagnose_new(store, runner, early)) == ()
+        assert not undiagnosed(store)
+    assert rows_of(tmp_path / "other.db") == rows_of(alone)
+    if most == EARLY_BYTES:
+        assert done > len(waiting) * 0.8  # all but those of the last file, and those read again
+    else:
+        assert 0 < done < len(waiting) / 2
+
+
+def test_a_run_that_a_later_file_says_more_of_is_diagnosed_by_that(
+    folder: Path, tmp_path: Path
+) -> None:
+    with open_ledger(tmp_path / "arc.db") as store:
+        early = EarlyDiagnoses(store)
+        done = [
+            importing.run_to_end(importing.take_in(store, [folder / name])).files[0].traces[0]
+            for name in ("d-begun.jsonl", "d-grown.jsonl", "e.jsonl")
+        ]
+        assert [each.verdict for each in done] == ["new", "grown", "duplicate"]
+        for each in done[:2]:
+            early.note(each)
+            while early.work():
+                pass
+            assert each.id in early
+        early.note(done[2])  # which may have brought what the first lacked
+        assert done[2].id not in early
+        assert not early.work()
+
+
+def test_a_run_that_a_judge_has_scored_waits_for_the_other_runs(
+    folder: Path, tmp_path: Path
+) -> None:
+    with open_ledger(tmp_path / "arc.db") as store:
+        (file,) = importing.run_to_end(importing.take_in(store, [folder / "a.jsonl"])).files
+        (run,) = file.traces
+        score = StepScore(step=0, source="judge", by="j", value=0.5, span="s")
+        keep_scores(store, run.id, [score])
+        early = EarlyDiagnoses(store)
+        early.note(run)
+        while early.work():
+            pass
+        assert run.id not in early
 
 
 def test_an_import_whose_workers_are_killed_goes_on(
@@ -194,8 +278,10 @@ def test_a_file_at_which_the_workers_end_is_named_and_the_others_come_in(
     class Ending(TaskRunner):
         """Workers that end at one file, after its first batch."""
 
-        def read(self, tasks: Sequence[ReadFile]) -> Iterator[tuple[ReadFile, Iterator[object]]]:
-            for task, items in super().read(tasks):
+        def read(
+            self, tasks: Sequence[ReadFile], meanwhile: Callable[[], bool] = lambda: False
+        ) -> Iterator[tuple[ReadFile, Iterator[object]]]:
+            for task, items in super().read(tasks, meanwhile):
                 broken = task.source.name == "b.jsonl"
                 yield task, iter([next(items), Lost(by=9)]) if broken else items
 

@@ -145,7 +145,8 @@ def write_eval(path: Path) -> None:
     sample: Json = {"id": "s1", "epoch": 1, "uuid": "bench", "input": "x", "target": "y"}
     sample |= {"messages": [], "scores": {}, "attachments": {}, "events": events}
     sample["events_data"] = {"messages": pool, "calls": []}
-    about = {"eval_id": "b", "run_id": "b", "task": "bench"}
+    about: Json = {"eval_id": "b", "run_id": "b", "task": "bench", "created": at(0)}
+    about |= {"dataset": {}, "model": "openai/gpt-4o", "config": {}}
     header = json.dumps({"version": 2, "status": "success", "eval": about})
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as out:
         out.writestr("_journal/start.json", header)

@@ -159,7 +159,7 @@ def _grow(folder: Path, names: Sequence[str], seconds: float, seed: int) -> None
     atheris: Any = import_module("atheris") if find_spec("atheris") else None
     if atheris is not None:
         with atheris.instrument_imports(include=["replay"]):
-            import_module("replay.formats").formats()
+            tuple(import_module("replay.formats").formats())
     left, going = list(reversed(names)), dict[int, str]()
     while left or going:
         while left and len(going) < AT_ONCE:

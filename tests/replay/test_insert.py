@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from msgspec import structs
 
 from replay.errors import BadTrace
 from replay.redact.redactor import Redactor
-from replay.store import read
+from replay.store import prepare, read
 from replay.store.content import Masks, Rows
 from replay.store.handle import Store
 from replay.store.insert import NextIds, TraceIds, insert
-from replay.store.prepare import Prepared, Preparer, Refused
-from replay.store.write import Writer
-from replay.trace import Batch, Header, Message, ModelCall, Request, extend
+from replay.store.prepare import SPANS_A_PIECE, Prepared, Preparer, Refused
+from replay.store.write import Finished, Writer
+from replay.trace import (
+    AnySpan,
+    Batch,
+    Context,
+    Header,
+    Message,
+    ModelCall,
+    Request,
+    SourceScore,
+    extend,
+)
+from tests.database_rows import rows_of
 
 
 def message(digest: str) -> dict[str, object]:
@@ -68,7 +82,7 @@ def asking(name: str, *texts: str) -> ModelCall:
     return ModelCall(id=name, name="chat", request=Request(context=extend(None, said)))
 
 
-def batch(name: str, *spans: ModelCall, last: bool = True) -> Batch:
+def batch(name: str, *spans: AnySpan, last: bool = True) -> Batch:
     return Batch(header=Header(format="arc", source_id=name), spans=spans, last=last)
 
 
@@ -83,6 +97,45 @@ def test_of_a_refused_trace_nothing_else_is_prepared_and_the_next_of_its_name_is
     assert isinstance(refused, Refused)
     assert refused.error.why == "occurs twice"
     assert [each.begin["source_id"] for each in good if isinstance(each, Prepared)] == ["2", "1"]
+
+
+def long_batch(calls: int) -> Batch:
+    """Calls of which each is shown what the one before was, and one thing more."""
+    context: Context | None = None
+    spans: list[ModelCall] = []
+    for at in range(calls):
+        said = Message(dialect="openai", body={"role": "user", "content": f"say {at % 7}"})
+        context = extend(context, [said])
+        spans.append(ModelCall(id=f"m{at}", name="chat", request=Request(context=context)))
+    score = SourceScore(name="good", by="person", span="m1", value=1.0)
+    return structs.replace(batch("long", *spans), scores=(score,))
+
+
+def test_a_long_trace_is_prepared_in_pieces_and_kept_as_a_whole_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pieces: dict[int, list[int]] = {}
+    for most in (2 * SPANS_A_PIECE, 7, 10, 30, 31):
+        monkeypatch.setattr(prepare, "SPANS_A_PIECE", most)
+        with Store.open(tmp_path / f"{most}.db") as store:
+            writer = Writer(store)
+            made = list(writer.prepare([long_batch(30), batch("2", asking("m", "say 3"))]))
+            pieces[most] = [each.spans for each in made if isinstance(each, Prepared)]
+            assert [type(each) for each in writer.keep(made)] == [Finished, Finished]
+    whole, *others = pieces
+    assert pieces == {whole: [30, 1], 7: [7, 7, 7, 7, 2, 1], 10: [10, 10, 10, 1], 30: [30, 1],
+                      31: [30, 1]}  # fmt: skip
+    for most in others:
+        assert rows_of(tmp_path / f"{most}.db") == rows_of(tmp_path / f"{whole}.db")
+
+
+def test_of_a_long_trace_with_an_id_that_stands_twice_nothing_is_written() -> None:
+    spans = (*long_batch(SPANS_A_PIECE + 5).spans, asking("m1", "again"))
+    with Store.open(":memory:") as store:
+        (refused,) = Writer(store).take([batch("long", *spans)])
+        assert isinstance(refused, BadTrace)
+        for table in ("trace", "message", "context", "span"):
+            assert store.db.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)
 
 
 def test_later_batches_of_a_trace_refer_to_what_its_first_one_said() -> None:
