@@ -11,7 +11,6 @@ import msgspec
 from msgspec import Struct, convert, structs
 
 from arc_tui.ui import format
-from arc_tui.views.code import EditView, edit_views
 from arc_tui.views.evidence import judge_findings
 from arc_tui.views.media import described, without_bytes
 from arc_tui.views.scores import Scorer, scorers
@@ -22,12 +21,12 @@ from replay.store.handle import Store, now_ns
 from replay.store.rows import LatencyRank, StepRow, standing, step_rows
 from replay.trace import Json, Level, Message, Observation, Step, ToolCall
 from taxonomy.calibration.approval import trusted_scores
-from taxonomy.evidence.file_edits import only_edits
 from taxonomy.findings import Diagnosis, Finding, Item, Signal, StepScore, most_trusted
 from taxonomy.judgements.diagnoses import diagnosis
 from taxonomy.judgements.scores import all_scores
 
-if TYPE_CHECKING:  # what both rest on is half of what the app would load before it is drawn
+if TYPE_CHECKING:  # what these rest on is half of what the app would load before it is drawn
+    from arc_tui.views.code import EditView
     from arc_tui.views.probe_offers import WhyProbes
     from arc_tui.views.value_origins import StepOrigins
 
@@ -190,7 +189,7 @@ def build_step(
     `rows` is None. `blind` leaves out scores and what judges suggest.
     """
     if rows is None:
-        rows, said = step_rows(store, trace), diagnosis(store, trace)
+        rows, said = step_rows(store, trace), diagnosis(store, trace, scores=False)
     if not 0 <= index < len(rows):
         raise IndexError(index)
     row = rows[index]
@@ -214,7 +213,7 @@ def build_steps(store: Store, trace: str) -> Iterator[StepView]:
     """Every step of a run in its order, as `build_step` has it, the run read once: without its raw
     spans, and how long calls took beside those of other runs. Raises NotFound."""
     with store.reading():
-        recorded, said = read.load(store, trace), diagnosis(store, trace)
+        recorded, said = read.load(store, trace), diagnosis(store, trace, scores=False)
         rows = step_rows(store, trace)
     now = now_ns()
     trusted, every = trusted_scores(store, trace, now), all_scores(store, trace)
@@ -348,6 +347,9 @@ def say(message: Message) -> MessageView:
 
 
 def _call(name: str, arguments: Json, raw: str | None, reply: str = "") -> CallView:
+    from arc_tui.views.code import edit_views
+    from taxonomy.evidence.file_edits import only_edits
+
     edits = edit_views(name, raw if arguments is None else arguments, reply)
     whole = bool(edits) and only_edits(raw if arguments is None else arguments)
     if raw is not None and arguments is None:
