@@ -169,7 +169,7 @@ class ArcScreen(Screen[None], inherit_bindings=False):
         dropped, and what it reads ends. Within `after_s` seconds it has not even begun.
         """
         over = Event()
-        if not (self._answered or self._questions or self._is_first):
+        if not (self._answered or self._questions):
             self._undrawn = True
             self.set_timer(AT_ONCE_S, self._draw)
 

@@ -41,7 +41,6 @@ from arc_tui.features.trace.span_tree import (
     tools_here,
 )
 from arc_tui.features.trace.step_reader import StepReader
-from arc_tui.features.trace.tag_picker import QueueLine
 from arc_tui.features.trace.tagging import ReviewQueue, Tagging
 from arc_tui.navigation import (
     OpenBisect,
@@ -235,7 +234,10 @@ class TraceScreen(Watching):
 
     def on_span_tree_step_shown(self, event: SpanTree.StepShown) -> None:
         self.step = event.step
-        self._load_step()
+        if self.detail is EMPTY:  # the rows are drawn before what one of them says is read
+            self.call_after_refresh(self._load_step)
+        else:
+            self._load_step()
 
     def watch_step(self) -> None:
         self._entitle()
@@ -502,8 +504,7 @@ class TraceScreen(Watching):
         self.queue.compare()
 
     def on_review_queue_compared_read(self, event: ReviewQueue.ComparedRead) -> None:
-        line = self.query_one(QueueLine)
-        line.compared, line.agreed = event.compared.lines, event.compared.same
+        self.queue.show_compared(event.compared)
 
     # --- to other screens, the clipboard and other programs
 
