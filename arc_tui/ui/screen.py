@@ -197,14 +197,6 @@ class ArcScreen(Screen[None], inherit_bindings=False):
             self.set_timer(MOMENT_S, partial(self._moment_over, worker))
         return worker
 
-    @property
-    def _is_first(self) -> bool:
-        """Is it what the app opens on? Nothing stands on the terminal before it: it is drawn at
-        once, and says that it is loading."""
-        return not any(
-            isinstance(screen, ArcScreen) and screen is not self for screen in self.app.screen_stack
-        )
-
     def _draw(self) -> None:
         """Draw, from now on: the first answer is there, or is worth waiting for no longer."""
         if self._undrawn:
