@@ -197,7 +197,9 @@ def build_step(
     found = read.step_since(store, trace, index, before)
     if found is None:  # a live run was read differently since
         raise no_step(index, len(rows))
-    shown = _with_standings(store, _view(trace, row, found, before, said, raw=_raw(found)))
+    findings = [each for each in (said.findings if said else ()) if each.step == row.step]
+    view = _view(trace, row, found, before, findings, said, raw=_raw(found))
+    shown = _with_standings(store, view)
     return shown if blind else _with_judgements(store, shown)
 
 
@@ -219,12 +221,14 @@ def build_steps(store: Store, trace: str) -> Iterator[StepView]:
     trusted, every = trusted_scores(store, trace, now), all_scores(store, trace)
     by = scorers(store, every, trusted, now)
     scored, judged = _by_step(every), _by_step(judge_findings(store, trace))
+    found = _by_step(said.findings if said else ())
     counted, best = _by_step(trusted), most_trusted(trusted)
     before: dict[str, Step] = {}
     for row, step in zip(rows, recorded.steps, strict=True):
         earlier = before.get(row.thread)
         number = earlier.index if earlier is not None else None
-        shown = _view(trace, row, _since(step, earlier), number, said, raw="")
+        own_findings = found.get(row.step, ())
+        shown = _view(trace, row, _since(step, earlier), number, own_findings, said, raw="")
         before[row.thread] = step
         own = {(score.source, score.by): score for score in scored.get(row.step, ())}
         yield structs.replace(
@@ -267,6 +271,7 @@ def _view(
     row: StepRow,
     found: read.StepSince,
     before: int | None,
+    findings: Sequence[Finding],
     said: Diagnosis | None,
     *,
     raw: str,
@@ -278,7 +283,7 @@ def _view(
         before=before,
         fidelity=step.ask.fidelity.level,
         reasons=step.ask.fidelity.reasons,
-        findings=tuple(f for f in (said.findings if said else ()) if f.step == row.step),
+        findings=tuple(findings),
         signals=_signals(said, row.step),
         score=None,
         agent=step.ask.agent,
