@@ -31,11 +31,9 @@ from arc_tui.ui.format import count, cut, escape_controls, one_line, plain
 from arc_tui.ui.tables import Table
 from arc_tui.views.runs import held_out_text
 from replay.budget import Limits
-from replay.edit.changes import Edit
 from replay.errors import ArcError, BadEdit, CannotTell, ModelRefused, OfflineMiss, StoreUnusable
 from replay.store import encryption
 from replay.store.backup import copied
-from replay.store.edits import combined_edit
 from replay.store.handle import Store, mask_with, now_ns
 from replay.store.rows import trace_rows
 from taxonomy.held_out import HeldOutNote
@@ -44,6 +42,7 @@ from taxonomy.judgements.schema import open_ledger
 
 if TYPE_CHECKING:
     from arc_tui.importing import ImportReport, Progress
+    from replay.edit.changes import Edit
     from replay.locked.estimate import Estimate
 
 E = TypeVar("E")
@@ -288,6 +287,8 @@ def edit_of(store: Store, words: Sequence[str]) -> Edit | None:
         raise BadEdit(
             "a run has one system prompt", "name one prompt file, and TOML files beside it"
         )
+    from replay.store.edits import combined_edit
+
     others = tuple(each for each in words if each not in prompts)
     return combined_edit(store, Path(prompts[0]) if prompts else None, others)
 

@@ -14,7 +14,6 @@ from textual.message import Message
 from arc_tui.places import author
 from arc_tui.ui.screen import ArcScreen
 from arc_tui.views.queue import Visit
-from taxonomy.queue import queue
 
 if TYPE_CHECKING:
     from replay.edit.changes import Edit
@@ -201,6 +200,8 @@ class OpenQueue(Message):
 
 def read_queue(screen: ArcScreen, *, blind: bool, in_place: bool = False) -> None:
     """Read which runs wait for a word of this person, then ask for the first of them."""
+    from taxonomy.queue import queue
+
     by = author()
     reading = screen.ask(
         lambda store: queue(store, by, blind=blind),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -105,6 +106,7 @@ def report(
         "--postmortem": is_postmortem,
     }
     _refuse(runs, [name for name, is_wanted in kinds.items() if is_wanted], again, options)
+    gc.disable()  # all that is made stays until the page is written: looking through it is a fifth
     with ExitStack() as stack:
         if again is not None and Path(again).is_file():
             store = stack.enter_context(open_ledger(":memory:"))

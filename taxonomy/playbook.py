@@ -15,7 +15,6 @@ nothing is written: a rollback is never guessed.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -91,6 +90,8 @@ def _owners(entries: Mapping[Key, Entry]) -> dict[Key, str]:
 
 def read_playbook(file: Path) -> Playbook:
     """The playbook in a file. Raises BadPlaybook."""
+    import tomllib  # most have none: the app is to be drawn first
+
     try:
         table = tomllib.loads(file.read_text("utf-8"))
     except OSError as error:

@@ -10,7 +10,6 @@ The palette finds what can be done here and now by its words, from the live bind
 
 from __future__ import annotations
 
-import pkgutil
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
@@ -91,6 +90,8 @@ ROOMS = ("arc_tui.ui", "arc_tui.experiments", "arc_tui.features")
 @cache
 def places() -> tuple[Place, ...]:
     """Everything that has keys."""
+    import pkgutil  # loaded where keys are listed, not before the app is drawn
+
     found: dict[type[DOMNode], None] = {import_module("arc_tui.app").ArcApp: None}
     for room in ROOMS:
         for below in pkgutil.walk_packages(import_module(room).__path__, f"{room}."):

@@ -169,7 +169,7 @@ class ArcScreen(Screen[None], inherit_bindings=False):
         dropped, and what it reads ends. Within `after_s` seconds it has not even begun.
         """
         over = Event()
-        if not (self._answered or self._questions or self._is_first):
+        if not (self._answered or self._questions):
             self._undrawn = True
             self.set_timer(AT_ONCE_S, self._draw)
 
@@ -196,14 +196,6 @@ class ArcScreen(Screen[None], inherit_bindings=False):
         if answer is not None:
             self.set_timer(MOMENT_S, partial(self._moment_over, worker))
         return worker
-
-    @property
-    def _is_first(self) -> bool:
-        """Is it what the app opens on? Nothing stands on the terminal before it: it is drawn at
-        once, and says that it is loading."""
-        return not any(
-            isinstance(screen, ArcScreen) and screen is not self for screen in self.app.screen_stack
-        )
 
     def _draw(self) -> None:
         """Draw, from now on: the first answer is there, or is worth waiting for no longer."""

@@ -11,7 +11,6 @@ import msgspec
 from msgspec import Struct, convert, structs
 
 from arc_tui.ui import format
-from arc_tui.views.code import EditView, edit_views
 from arc_tui.views.evidence import judge_findings
 from arc_tui.views.media import described, without_bytes
 from arc_tui.views.scores import Scorer, scorers
@@ -22,12 +21,12 @@ from replay.store.handle import Store, now_ns
 from replay.store.rows import LatencyRank, StepRow, standing, step_rows
 from replay.trace import Json, Level, Message, Observation, Step, ToolCall
 from taxonomy.calibration.approval import trusted_scores
-from taxonomy.evidence.file_edits import only_edits
 from taxonomy.findings import Diagnosis, Finding, Item, Signal, StepScore, most_trusted
 from taxonomy.judgements.diagnoses import diagnosis
 from taxonomy.judgements.scores import all_scores
 
-if TYPE_CHECKING:  # what both rest on is half of what the app would load before it is drawn
+if TYPE_CHECKING:  # what these rest on is half of what the app would load before it is drawn
+    from arc_tui.views.code import EditView
     from arc_tui.views.probe_offers import WhyProbes
     from arc_tui.views.value_origins import StepOrigins
 
@@ -190,7 +189,7 @@ def build_step(
     `rows` is None. `blind` leaves out scores and what judges suggest.
     """
     if rows is None:
-        rows, said = step_rows(store, trace), diagnosis(store, trace)
+        rows, said = step_rows(store, trace), diagnosis(store, trace, scores=False)
     if not 0 <= index < len(rows):
         raise IndexError(index)
     row = rows[index]
@@ -198,7 +197,9 @@ def build_step(
     found = read.step_since(store, trace, index, before)
     if found is None:  # a live run was read differently since
         raise no_step(index, len(rows))
-    shown = _with_standings(store, _view(trace, row, found, before, said, raw=_raw(found)))
+    findings = [each for each in (said.findings if said else ()) if each.step == row.step]
+    view = _view(trace, row, found, before, findings, said, raw=_raw(found))
+    shown = _with_standings(store, view)
     return shown if blind else _with_judgements(store, shown)
 
 
@@ -214,18 +215,20 @@ def build_steps(store: Store, trace: str) -> Iterator[StepView]:
     """Every step of a run in its order, as `build_step` has it, the run read once: without its raw
     spans, and how long calls took beside those of other runs. Raises NotFound."""
     with store.reading():
-        recorded, said = read.load(store, trace), diagnosis(store, trace)
+        recorded, said = read.load(store, trace), diagnosis(store, trace, scores=False)
         rows = step_rows(store, trace)
     now = now_ns()
     trusted, every = trusted_scores(store, trace, now), all_scores(store, trace)
     by = scorers(store, every, trusted, now)
     scored, judged = _by_step(every), _by_step(judge_findings(store, trace))
+    found = _by_step(said.findings if said else ())
     counted, best = _by_step(trusted), most_trusted(trusted)
     before: dict[str, Step] = {}
     for row, step in zip(rows, recorded.steps, strict=True):
         earlier = before.get(row.thread)
         number = earlier.index if earlier is not None else None
-        shown = _view(trace, row, _since(step, earlier), number, said, raw="")
+        own_findings = found.get(row.step, ())
+        shown = _view(trace, row, _since(step, earlier), number, own_findings, said, raw="")
         before[row.thread] = step
         own = {(score.source, score.by): score for score in scored.get(row.step, ())}
         yield structs.replace(
@@ -268,6 +271,7 @@ def _view(
     row: StepRow,
     found: read.StepSince,
     before: int | None,
+    findings: Sequence[Finding],
     said: Diagnosis | None,
     *,
     raw: str,
@@ -279,7 +283,7 @@ def _view(
         before=before,
         fidelity=step.ask.fidelity.level,
         reasons=step.ask.fidelity.reasons,
-        findings=tuple(f for f in (said.findings if said else ()) if f.step == row.step),
+        findings=tuple(findings),
         signals=_signals(said, row.step),
         score=None,
         agent=step.ask.agent,
@@ -348,6 +352,9 @@ def say(message: Message) -> MessageView:
 
 
 def _call(name: str, arguments: Json, raw: str | None, reply: str = "") -> CallView:
+    from arc_tui.views.code import edit_views
+    from taxonomy.evidence.file_edits import only_edits
+
     edits = edit_views(name, raw if arguments is None else arguments, reply)
     whole = bool(edits) and only_edits(raw if arguments is None else arguments)
     if raw is not None and arguments is None:

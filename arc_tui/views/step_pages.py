@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from arc_tui.ui import format
 from arc_tui.ui.document import INDENT, Block, Document, Fold, Item, value
-from arc_tui.views.code import edit_items, output_items, output_view
 from arc_tui.views.step import CallView, MessageView, Seen, StepView
 from arc_tui.views.trace import TraceView
 from replay.trace import NO_SYSTEM, NO_TOOLS
@@ -116,6 +115,8 @@ def _thinking(text: str, key: str, mark: str = "") -> Block:
 
 
 def _call(call: CallView, key: str, mark: str = "") -> Iterator[Item]:
+    from arc_tui.views.code import edit_items
+
     yield Block(text=f"→ {format.one_line(call.name)}", style="head", mark=mark)
     if not call.parsed:
         yield Block(text="invalid JSON arguments, shown as sent", style="error",
@@ -164,6 +165,8 @@ def results_page(_: TraceView, step: StepView) -> Document:
 
 
 def _observation(seen: Seen) -> Iterator[Item]:
+    from arc_tui.views.code import output_items, output_view
+
     yield from _call(seen.call, f"{seen.span} arguments")
     took = f" · {_took(seen)}" if seen.duration_ns is not None else ""
     if seen.result is None:

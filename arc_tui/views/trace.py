@@ -291,7 +291,7 @@ QUOTED = 160
 def build_diagnose(store: Store, name: str) -> DiagnoseView:
     """The break-point candidates of a trace. Raises NotFound."""
     row = trace_row(store, name)
-    said = diagnoses.diagnosis(store, row.trace)
+    said = diagnoses.diagnosis(store, row.trace, scores=False)
     return DiagnoseView(
         trace=row.trace,
         outcome=row.outcome,

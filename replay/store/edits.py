@@ -13,8 +13,6 @@ from msgspec import Struct, structs
 from replay import digests
 from replay.digests import encode
 from replay.edit.changes import Change, Edit
-from replay.edit.editor import merge_edits
-from replay.edit.files import from_files
 from replay.errors import ArcError, BadEdit, NotFound
 from replay.store.handle import Store, now_ns
 from replay.trace import (
@@ -90,6 +88,9 @@ def find(store: Store, name: str) -> Edit:
 
 def combined_edit(store: Store, system: Path | None, changes: tuple[str, ...]) -> Edit | None:
     """The edit that `--system FILE` and every `--edit FILE|NAME` make together, None for none."""
+    from replay.edit.editor import merge_edits
+    from replay.edit.files import from_files  # what reads needs none of what edits
+
     parts = [from_files(system, [])]
     for each in changes:
         file = Path(each)
@@ -101,6 +102,8 @@ def combined_edit(store: Store, system: Path | None, changes: tuple[str, ...]) -
 def edit_named(store: Store, word: str) -> Edit:
     """The edit a person means: a file with a system prompt, a TOML file with changes, or the name
     of one that is kept. Raises BadEdit and NotFound."""
+    from replay.edit.files import from_files
+
     file = Path(word).expanduser()
     if file.is_file():
         toml = file.suffix == ".toml"

@@ -28,7 +28,8 @@ from replay.predicate import BadPredicate, predicate
 from replay.store.rows import TraceRow
 from replay.trace import GOLDEN, Header, Json, Tool
 from taxonomy.classes import FailureClass
-from taxonomy.metrics.calls import Order, predecessors
+from taxonomy.metrics.calls import predecessors
+from taxonomy.metrics.gold import Order
 
 FOLDER = "golden"
 """Where a set stands in a repository, unless another folder is named."""

@@ -19,7 +19,7 @@ from msgspec import Struct, structs
 from replay.store.handle import Store, now_ns
 from taxonomy.classes import FailureClass
 from taxonomy.findings import Diagnosis, Source, StepScore
-from taxonomy.judgements.scores import insert_scores, score_rows
+from taxonomy.judgements.scores import all_scores, insert_scores, score_rows
 
 if TYPE_CHECKING:
     from replay.redact.redactor import Redactor
@@ -84,7 +84,7 @@ def prepare(
             first.why if first else None,
             first.step if first else None,
             encode(diagnosis.warnings).decode(),
-            encode(diagnosis).decode(),
+            encode(structs.replace(diagnosis, scores=())).decode(),  # they have rows of their own
             until_ns,
         ),
     )
@@ -122,9 +122,14 @@ def _placed(score: StepScore, spans: Mapping[int, str]) -> StepScore:
 def diagnosis(store: Store, trace: str, *, scores: bool = True) -> Diagnosis | None:
     """What the rules said of a trace, None where they were not asked yet; with the `scores` of its
     steps or, because a long run has very many, without."""
-    body = "body" if scores else "json_set(body, '$.scores', json('[]'))"
-    row = store.db.execute(f"SELECT {body} FROM diagnosis WHERE trace = ?", (trace,)).fetchone()
-    return None if row is None else msgspec.json.decode(row[0], type=Diagnosis)
+    row = store.db.execute("SELECT body FROM diagnosis WHERE trace = ?", (trace,)).fetchone()
+    if row is None:
+        return None
+    said = msgspec.json.decode(row[0], type=Diagnosis)
+    found = all_scores(store, trace) if scores else ()
+    return structs.replace(
+        said, scores=tuple(each for each in found if each.source in ("rule", "import"))
+    )
 
 
 def undiagnosed(store: Store, at_ns: int | None = None) -> list[str]:

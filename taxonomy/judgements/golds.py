@@ -26,8 +26,8 @@ from replay import digests, written
 from replay.errors import ArcError
 from replay.store.handle import Store, now_ns
 from replay.trace import Json, Trace
-from taxonomy.metrics.calls import Order, predecessors
-from taxonomy.metrics.gold import OWN
+from taxonomy.metrics.calls import predecessors
+from taxonomy.metrics.gold import OWN, Order
 
 
 class BadGold(ArcError):

@@ -17,6 +17,7 @@ from replay.compare import likeness
 from replay.compare.likeness import Counted
 from replay.compare.rules import PLAIN, Rules, arguments_of
 from replay.statistics import Rate, rate
+from taxonomy.metrics.gold import Order
 from taxonomy.shapes import Scores
 
 
@@ -164,7 +165,6 @@ def look_at(
     return None
 
 
-Order: TypeAlias = Literal["any", "sequence", "graph"]
 Pairs: TypeAlias = list[tuple[int, int]]
 Dependencies: TypeAlias = Iterable[tuple[int, int]]
 """(earlier, later) places in the gold list."""

@@ -6,19 +6,21 @@ Read from the reference that a source, or the user by `arc gold import`, gives w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import get_args
+from typing import Literal, TypeAlias, get_args
 
 import msgspec
 from msgspec import Struct
 
 from replay.action import Act
 from replay.trace import Json
-from taxonomy.metrics.calls import Order
 from taxonomy.metrics.change import dated
 
 OWN = "gold"
 """The entry of a reference that holds a user's own gold, which outranks that of the source part by
 part: `actions` with their `order` and what comes `after` what, the `answer`, the `plan`."""
+
+Order: TypeAlias = Literal["any", "sequence", "graph"]
+"""The order that a run has to keep."""
 
 PARTS = ("actions", "answer", "plan")
 

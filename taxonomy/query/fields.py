@@ -18,7 +18,6 @@ from replay.store.handle import Store
 from replay.trace import CITED, Effect, Json, Level, Tool
 from taxonomy.classes import Attribution, Shape
 from taxonomy.findings import TRUST, Source
-from taxonomy.judgements.golds import own_gold
 from taxonomy.metrics.gold import OWN
 from taxonomy.query.filter import among
 from taxonomy.query.values import COUNTS, DOLLARS, SPANS_NS, Who
@@ -256,6 +255,8 @@ def references(store: Store, traces: Iterable[str]) -> dict[str, dict[str, Json]
         " AND key IN (SELECT value FROM json_each(?))",
         (among(traces),),
     ).fetchall()
+    from taxonomy.judgements.golds import own_gold  # with all that compares calls
+
     mine = own_gold(store, (task for _, _, task in found if task is not None))
     return {
         key: ({} if text is None else msgspec.json.decode(text))

@@ -19,7 +19,8 @@ from taxonomy.evidence.reading import Reading
 from taxonomy.findings import Source, most_trusted
 from taxonomy.goals import Goal, Goals, GoalScore, Seen, goal_scores, hindsight, weighted
 from taxonomy.metrics import calls, plans, reliability
-from taxonomy.metrics.calls import Order, Overlap
+from taxonomy.metrics.calls import Overlap
+from taxonomy.metrics.gold import Order
 from taxonomy.metrics.reliability import mean_rate
 from taxonomy.stats.runs import Run
 

@@ -8,6 +8,8 @@ stands in `counts.json`; `python -m tests.bench --counts [WORD…]` counts anew 
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -20,7 +22,7 @@ from taxonomy.judgements.schema import open_ledger
 from tests.bench import exports, listing, taking
 from tests.bench.app import A_ROW, ARC
 from tests.bench.many import fill_many
-from tests.bench.shown import long_trace
+from tests.bench.shown import long_trace, only_trace
 from tests.bench.terminal import Terminal
 from tests.test_boundaries import loaded_by
 
@@ -86,6 +88,56 @@ def commands(folder: Path) -> Iterator[Count]:
         yield Count(f"arc {words[0]}: modules of arc loaded", len(own))
 
 
+FIRST_FRAME = """
+import asyncio, pathlib, sys
+import arc_tui.commands, arc_tui.open
+from arc_tui.app import ArcApp
+from arc_tui.features.{screen} import screen
+from arc_tui.{build}
+from taxonomy.judgements.schema import open_ledger
+path = pathlib.Path({path!r})
+with open_ledger(path) as store:
+    asked = []
+    store.db.set_trace_callback(lambda said: said.startswith("--") or asked.append(said))
+    {question}
+ours = [name for name in sys.modules if name.partition(".")[0] in ("arc_tui", "replay", "taxonomy")]
+async def main():
+    app = ArcApp(path, trace={trace!r})
+    async with app.run_test(size=(120, 40)) as pilot:
+        while app.screen.awaits:
+            await pilot.pause(0.01)
+        print(len(ours), len(asked), len(app.screen.query("*")))
+asyncio.run(main())
+"""
+"""What stands before the rows of a screen, without what it reads once they are drawn."""
+
+
+def first_frames(folder: Path) -> Iterator[Count]:
+    """What the app loads, asks the database and mounts until a screen has its rows."""
+    database = folder / "counted-runs.db"
+    with open_ledger(database) as store:
+        fill_many(store, RUNS)
+    long = long_trace(KEY_SPANS)
+    trace = only_trace(long)
+    for name, code in {
+        f"the list of {RUNS} runs": FIRST_FRAME.format(
+            screen="runs", build="views.runs import Arrangement, build_runs", path=str(database),
+            question="build_runs(store, Arrangement())", trace=None,
+        ),
+        f"a run of {KEY_SPANS:,} spans": FIRST_FRAME.format(
+            screen="trace", build="views.trace import build_beginning", path=str(long),
+            question=f"build_beginning(store, {trace!r})", trace=trace,
+        ),
+    }.items():  # fmt: skip
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        )
+        modules, statements, widgets = map(int, done.stdout.split())
+        yield Count(f"{name}: modules of arc loaded until it is drawn", modules)
+        yield Count(f"{name}: SQL statements until it is drawn", statements)
+        yield Count(f"{name}: widgets mounted", widgets)
+
+
 def lists(folder: Path) -> Iterator[Count]:
     """Hundreds of steps that SQLite's machine takes to answer each question of a list."""
     with open_ledger(folder / "counted-lists.db") as store:
@@ -128,6 +180,7 @@ def keys(_: Path) -> Iterator[Count]:
 COUNTERS: dict[str, Callable[[Path], Iterator[Count]]] = {
     "import": imported,
     "commands": commands,
+    "first frames": first_frames,
     "lists": lists,
     "keys": keys,
 }

@@ -55,8 +55,18 @@ def machine() -> str:
 
 
 def markdown() -> str:
-    """A table a group, with the day and the machine above it."""
-    return "\n\n".join(_section(name, result) for name, result in results().items())
+    """How long all groups took together, then a table a group, with the day and the machine above
+    it."""
+    found = results()
+    taken = sum(result.seconds for result in found.values())
+    return "\n\n".join(
+        (
+            f"{len(found)} groups, measured in {taken / 60:.0f} minutes together: "
+            + ", ".join(f"{name} {result.seconds:.0f} s" for name, result in found.items())
+            + ".",
+            *(_section(name, result) for name, result in found.items()),
+        )
+    )
 
 
 def _section(name: str, result: Result) -> str:

@@ -9,22 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replay.action import Act, Action
-from replay.alignment import (
-    BARE,
+from replay.alignment.pairs import BARE, SAME, ActionFingerprint, fingerprint, pairs, pieces, worth
+from replay.alignment.rows import (
     LONG,
-    SAME,
-    ActionFingerprint,
     Divergence,
     Doing,
     Row,
     Standing,
     agreed_tools,
-    fingerprint,
-    pairs,
     parting,
-    pieces,
     rows,
-    worth,
 )
 from replay.compare.actions import compare
 from replay.compare.rules import rules_from

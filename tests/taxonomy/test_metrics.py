@@ -13,7 +13,6 @@ from replay.compare.likeness import Counted
 from replay.compare.rules import rules_from
 from taxonomy.metrics import calls
 from taxonomy.metrics.calls import (
-    Order,
     Overlap,
     look_at,
     plan_steps,
@@ -22,6 +21,7 @@ from taxonomy.metrics.calls import (
     tool_calls,
     weighted,
 )
+from taxonomy.metrics.gold import Order
 from tests.taxonomy.test_shapes import KNOWN
 
 names = st.sampled_from("abc")

@@ -29,7 +29,7 @@ from arc_tui.views.known import check_lines, gold_lines
 from arc_tui.views.runs import run_row
 from arc_tui.views.trace import build_tags
 from replay import action, digests, messages
-from replay.alignment import Doing, Row, agreed_tools, parting, rows, rows_of_pairs
+from replay.alignment.rows import Doing, Row, agreed_tools, parting, rows, rows_of_pairs
 from replay.compare.rules import PLAIN, Rules
 from replay.edit.editor import Editor
 from replay.errors import ArcError, NotFound

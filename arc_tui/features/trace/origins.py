@@ -6,6 +6,7 @@ Nothing is looked up for a step that the cursor leaves at once.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -97,6 +98,29 @@ class StepLookups:
         if step.row.step != probes.step or step.probes is probes:
             return step
         return structs.replace(step, probes=probes)
+
+    @staticmethod
+    def with_earlier(step: StepView, found: StepView) -> StepView:
+        """The step with the earlier messages that were found, where they are its own."""
+        if (found.trace, found.row.step) != (step.trace, step.row.step):
+            return step
+        return structs.replace(step, earlier=found.earlier)
+
+    @staticmethod
+    def with_origins(step: StepView, origins: StepOrigins) -> StepView:
+        """The step with the origins that were found, where they are its own."""
+        if origins.step != step.row.step:
+            return step
+        return structs.replace(step, value_origins=origins)
+
+    def open_origins(
+        self, origins: StepOrigins, value: Json | None, go_to: Callable[[int | None], None]
+    ) -> None:
+        """Show a person where the values of a step come from, and go to the step they choose."""
+        if origins.values:
+            self._screen.app.push_screen(OriginsBox(origins, value), go_to)
+        else:
+            self._screen.say(f"Step {origins.step} has no call with values.")
 
     def show_origins(self, step: int) -> None:
         """Look up the values of a step, for a person who waits for them."""

@@ -27,21 +27,19 @@ from arc_tui.features.trace.copies import StepCopies
 from arc_tui.features.trace.detail import NAMES, Detail, Tabs, TraceHead
 from arc_tui.features.trace.keys import KEYS, QUEUE_KEYS, QUEUE_ONLY, REVEALING, has_use
 from arc_tui.features.trace.lanes import Lanes
-from arc_tui.features.trace.origins import OriginsBox, StepLookups
+from arc_tui.features.trace.origins import StepLookups
 from arc_tui.features.trace.search import Finder, TreeFilter
 from arc_tui.features.trace.span_tree import (
     Jumps,
     SpanTree,
     nearest,
     next_candidate,
+    next_peer,
     next_step,
     number_hint,
     step_number,
-    steps_with,
-    tools_here,
 )
 from arc_tui.features.trace.step_reader import StepReader
-from arc_tui.features.trace.tag_picker import QueueLine
 from arc_tui.features.trace.tagging import ReviewQueue, Tagging
 from arc_tui.navigation import (
     OpenBisect,
@@ -70,7 +68,6 @@ from arc_tui.views.trace import (
     build_trace,
     hide_judgements,
 )
-from replay.store.handle import Store
 from replay.store.rows import StepRow
 
 if TYPE_CHECKING:
@@ -116,11 +113,8 @@ class TraceScreen(Watching):
 
         view: TraceView
 
-    @dataclass
-    class Reloaded(Message):
+    class Reloaded(Loaded):
         """The trace was read again, after something was written."""
-
-        view: TraceView
 
     def __init__(
         self, path: Path, trace: str, at: int | None = None, visit: Visit | None = None
@@ -217,10 +211,9 @@ class TraceScreen(Watching):
         self.hold_keys(self._read_all())
 
     def _read_all(self) -> Worker[None]:
-        def read(store: Store) -> TraceView:
-            return build_trace(store, self.trace, drawn=True)
-
-        return self.ask(read, self.Reloaded, group="trace")
+        return self.ask(
+            lambda store: build_trace(store, self.trace, drawn=True), self.Reloaded, group="trace"
+        )
 
     def on_trace_screen_reloaded(self, event: Reloaded) -> None:
         """More of the run is there: it fills in, and the cursor stays on its row."""
@@ -235,7 +228,10 @@ class TraceScreen(Watching):
 
     def on_span_tree_step_shown(self, event: SpanTree.StepShown) -> None:
         self.step = event.step
-        self._load_step()
+        if self.detail is EMPTY:  # the rows are drawn before what one of them says is read
+            self.call_after_refresh(self._load_step)
+        else:
+            self._load_step()
 
     def watch_step(self) -> None:
         self._entitle()
@@ -279,21 +275,16 @@ class TraceScreen(Watching):
         self._look_up()
 
     def on_step_lookups_earlier_found(self, event: StepLookups.EarlierFound) -> None:
-        found = event.detail
-        if (found.trace, found.row.step) == (self.detail.trace, self.detail.row.step):
-            self.detail = structs.replace(self.detail, earlier=found.earlier)
+        self.detail = self.lookups.with_earlier(self.detail, event.detail)
 
     def on_step_lookups_probes_found(self, event: StepLookups.ProbesFound) -> None:
         self.detail = self.lookups.with_probes(self.detail, event.probes)
 
     def on_step_lookups_origins_found(self, event: StepLookups.OriginsFound) -> None:
-        origins = event.origins
-        if event.to_show and origins.values:
-            self.app.push_screen(OriginsBox(origins, self.page.value), self.go_to)
-        elif event.to_show:
-            self.say(f"Step {origins.step} has no call with values.")
-        elif origins.step == self.detail.row.step:
-            self.detail = structs.replace(self.detail, value_origins=origins)
+        if event.to_show:
+            self.lookups.open_origins(event.origins, self.page.value, self.go_to)
+        else:
+            self.detail = self.lookups.with_origins(self.detail, event.origins)
 
     def action_origins(self) -> None:
         self.lookups.show_origins(self.spans.step)
@@ -334,13 +325,10 @@ class TraceScreen(Watching):
 
     def action_peer(self, direction: int) -> None:
         """To a step with the tool of this row; from one without a tool, to another without."""
-        tools = tools_here(self.spans)
-        peers = steps_with(self.view, tools)
-        if peers <= {self.spans.step}:
-            what = f"calls {' or '.join(sorted(tools))}" if tools else "is without a tool call"
-            self.say(f"No other step {what}.")
-        else:
-            self.go_to(nearest(self.spans, peers, direction))
+        peer, why_not = next_peer(self.spans, direction)
+        self.go_to(peer)
+        if why_not:
+            self.say(why_not)
 
     def action_sibling(self, direction: int) -> None:
         self.spans.go_to_sibling(direction)
@@ -502,8 +490,7 @@ class TraceScreen(Watching):
         self.queue.compare()
 
     def on_review_queue_compared_read(self, event: ReviewQueue.ComparedRead) -> None:
-        line = self.query_one(QueueLine)
-        line.compared, line.agreed = event.compared.lines, event.compared.same
+        self.queue.show_compared(event.compared)
 
     # --- to other screens, the clipboard and other programs
 

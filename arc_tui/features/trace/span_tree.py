@@ -368,6 +368,17 @@ def _only_shown(tree: SpanTree, steps: Collection[int]) -> list[int]:
     return [step for step in steps if shown is None or step in shown] or [*steps]
 
 
+def next_peer(tree: SpanTree, direction: int) -> tuple[int | None, str]:
+    """The next step with the tool of the row under the cursor, from one without a tool the next
+    without; or None, and why there is none."""
+    tools = tools_here(tree)
+    peers = steps_with(tree.view, tools)
+    if peers <= {tree.step}:
+        what = f"calls {' or '.join(sorted(tools))}" if tools else "is without a tool call"
+        return None, f"No other step {what}."
+    return nearest(tree, peers, direction), ""
+
+
 def tools_here(tree: SpanTree) -> frozenset[str]:
     """The tools of the row under the cursor, else those of its step."""
     row, called = frozenset(tree.spans_here), tree.view.called

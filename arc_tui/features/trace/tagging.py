@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 from textual.message import Message
 
-from arc_tui.features.trace.tag_picker import Choice, CleanChoice, QueueLine, TagPicker
 from arc_tui.navigation import OpenQueue, read_queue
 from arc_tui.places import author
 from arc_tui.ui.screen import ArcScreen
@@ -35,6 +35,9 @@ from taxonomy.judgements.tags import (
     remove_tag,
     unmark_clean,
 )
+
+if TYPE_CHECKING:
+    from arc_tui.features.trace.tag_picker import Choice, CleanChoice, QueueLine
 
 
 class Tagging:
@@ -86,6 +89,7 @@ class Tagging:
 
     def open_picker(self, view: TraceView, row: StepRow) -> None:
         """Let a person choose what kind of failure a step is."""
+        from arc_tui.features.trace.tag_picker import CleanChoice, TagPicker
 
         def take(choice: Choice | CleanChoice | None) -> None:
             if isinstance(choice, CleanChoice):
@@ -213,6 +217,8 @@ class ReviewQueue:
         """What stands above a run of the queue."""
         if self.visit is None:
             return None
+        from arc_tui.features.trace.tag_picker import QueueLine
+
         line = QueueLine()
         line.place, line.blind = self.visit.line, self.visit.blind
         return line
@@ -274,6 +280,13 @@ class ReviewQueue:
         if visit is not None:
             self.visit = structs.replace(visit, seen=visit.seen | {visit.here.trace})
             self._screen.post_message(self.Revealed())
+
+    def show_compared(self, compared: Compared) -> None:
+        """Say beside the run what others said of it."""
+        from arc_tui.features.trace.tag_picker import QueueLine
+
+        line = self._screen.query_one(QueueLine)
+        line.compared, line.agreed = compared.lines, compared.same
 
     def compare(self) -> None:
         """Read what others said of the run."""

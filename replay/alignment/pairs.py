@@ -1,13 +1,10 @@
-"""Which step of one run answers to which of another, and from which row on do the two stay apart?
+"""Which action of one run answers to which of another? The best pairs of two rows of actions.
 
-Runs are laid side by side by what each step did, never by its place: a fingerprint is an action in
-a form that many can be held against many. What counts as the same is what `replay.compare` counts
-as the same, under the same rules; of two numbers that a rule allows to be near each other only that
-can tell. How like two others are is a rough figure and decides nothing but which steps stand in one
-row.
-
-Long runs are cut, so that only steps that can meet are weighed against each other. Calls that one
-run made together and the other one after the other are the same calls.
+A fingerprint is an action in a form that many can be held against many. What counts as the same is
+what `replay.compare` counts as the same, under the same rules; of two numbers that a rule allows to
+be near each other only that can tell. How like two others are is a rough figure and decides nothing
+but which stand in one row. Long runs are cut, so that only steps that can meet are weighed against
+each other.
 """
 
 from __future__ import annotations
@@ -16,19 +13,19 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from itertools import islice
 from math import ceil
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 from zlib import crc32
 
-from msgspec import Struct, structs
+from msgspec import Struct
 from rapidfuzz.distance import LCSseq
 
-from replay.action import Act, Action, defaults
+from replay.action import Act, Action
 from replay.compare import likeness
-from replay.compare.actions import Difference, bare_words, compare
+from replay.compare.actions import bare_words
 from replay.compare.rules import PLAIN, Rules, arguments_of
-from replay.trace import Json, Tool
+from replay.trace import Json
 
 
 class Terms(NamedTuple):
@@ -139,210 +136,16 @@ def _shared_tools(mine: tuple[str, ...], other: tuple[str, ...]) -> int:
             shared += 1
     if not shared:
         return UNLIKE
-    return SOME_TOOLS + TOOLS_SHARE * 2 * shared // (len(mine) + len(other))
+    return _worth_of_shared(shared, len(mine) + len(other))
 
 
-class Doing(Struct, frozen=True, eq=False, kw_only=True):
-    """What a step did. `step` is its number in its run; `main` tells of the run's first thread."""
-
-    step: int
-    action: Action
-    main: bool = True
-
-
-class Row(Struct, frozen=True, eq=False, kw_only=True):
-    """Steps that answer to each other, or one alone. `difference` is None for one alone.
-
-    `regrouped`: it makes the same calls as the other run, taken together with the steps beside it.
-    """
-
-    first: Doing | None = None
-    second: Doing | None = None
-    difference: Difference | None = None
-    regrouped: bool = False
-
-    @property
-    def standing(self) -> Standing:
-        if self.regrouped:
-            return "together"
-        if self.difference is None or self.difference.diverges:
-            return "apart"
-        return "together" if self.difference.same else "open"
-
-
-def rows(
-    first: Sequence[Doing],
-    second: Sequence[Doing],
-    tools: Sequence[Tool] = (),
-    rules: Rules = PLAIN,
-) -> list[Row]:
-    """The runs beside each other: every step of both in exactly one row, the first threads before
-    the others. Between two pairs stand the steps of the first run alone, then those of the second.
-
-    `tools` give the defaults of arguments left out, in both runs (`agreed_tools`); `rules` say what
-    of the arguments counts.
-    """
-    found: list[Row] = []
-    for main in (True, False):
-        mine = [each for each in first if each.main is main]
-        other = [each for each in second if each.main is main]
-        found.extend(_rows(mine, other, tools, rules))
-    return found
-
-
-def _rows(
-    first: Sequence[Doing], second: Sequence[Doing], tools: Sequence[Tool], rules: Rules
-) -> list[Row]:
-    terms = Terms({tool.name: defaults(tool) for tool in tools}, rules)
-    met = pairs(
-        [fingerprint(each.action, terms) for each in first],
-        [fingerprint(each.action, terms) for each in second],
-    )
-    made = list(_laid(first, second, met, tools, rules))
-    actions = [(_action(row.first), _action(row.second)) for row in made]
-    again = regrouped(actions, [row.standing == "apart" for row in made], terms)
-    return [
-        structs.replace(row, regrouped=True) if place in again else row
-        for place, row in enumerate(made)
-    ]
-
-
-def _laid(
-    first: Sequence[Doing],
-    second: Sequence[Doing],
-    met: Sequence[Pair],
-    tools: Sequence[Tool],
-    rules: Rules,
-) -> Iterator[Row]:
-    mine = other = 0
-    for row, column in (*met, (len(first), len(second))):
-        yield from (Row(first=each) for each in first[mine:row])
-        yield from (Row(second=each) for each in second[other:column])
-        if row < len(first):
-            yield rows_of_pairs(first[row], second[column], tools, rules)
-        mine, other = row + 1, column + 1
-
-
-def _action(doing: Doing | None) -> Action | None:
-    return doing.action if doing is not None else None
-
-
-def rows_of_pairs(
-    first: Doing, second: Doing, tools: Sequence[Tool] = (), rules: Rules = PLAIN
-) -> Row:
-    """Two steps in one row."""
-    return Row(
-        first=first,
-        second=second,
-        difference=compare(first.action, second.action, tools, rules),
-    )
-
-
-def agreed_tools(*offered: Iterable[Tool]) -> tuple[Tool, ...]:
-    """The tools of several runs that are declared in one way wherever they are offered."""
-    found: dict[str, Tool | None] = {}
-    for tool in (tool for each in offered for tool in each):
-        if tool.name in found and found[tool.name] != tool:
-            found[tool.name] = None
-        else:
-            found[tool.name] = tool
-    return tuple(tool for tool in found.values() if tool is not None)
-
-
-LONG = 3
-"""Rows together after which any divergence is over."""
-
-Standing: TypeAlias = Literal["together", "apart", "open"]
-"""How two runs stand to each other in a row; `open` where comparing cannot tell."""
-
-
-class Divergence(Struct, frozen=True, kw_only=True):
-    """How two runs part. Rows count from 0.
-
-    `first` is the first row apart, None where there is none; `lasting` the one from which on they
-    stay apart, None where they are together again in the end. `again` counts how often they came
-    together again before that.
-    """
-
-    first: int | None = None
-    lasting: int | None = None
-    again: int = 0
-
-
-def parting(standings: Iterable[Standing]) -> Divergence:
-    """How two runs part, by how they stand in each row."""
-    first: int | None = None
-    since: int | None = None
-    again = apart = 0
-    for row, standing in enumerate(standings):
-        if standing == "apart":
-            first = row if first is None else first
-            since = row if since is None else since
-            apart = min(apart + 1, LONG)
-        elif standing == "together" and since is not None:
-            apart -= 1
-            if not apart:
-                since = None
-                again += 1
-    return Divergence(first=first, lasting=since, again=again)
-
-
-def regrouped(
-    rows: Sequence[tuple[Action | None, Action | None]], apart: Sequence[bool], terms: Terms
-) -> set[int]:
-    """The rows of those that are `apart` whose calls are the same when steps of one run are taken
-    together: a pair of which one made more calls, and the steps alone around it that made them."""
-    found: set[int] = set()
-    for place, (mine, other) in enumerate(rows):
-        if not apart[place] or mine is None or other is None:
-            continue
-        side = int(len(mine.calls) > len(other.calls))
-        fewer, more = (other, mine) if side else (mine, other)
-        missing = _missing(fewer, more, terms)
-        if missing:
-            found |= _supplied(rows, place, side, missing, terms)
-    return found
-
-
-def _missing(fewer: Action, more: Action, terms: Terms) -> Counter[str]:
-    """The calls that one makes besides those of the other; none where it lacks one of these."""
-    if len(fewer.calls) == len(more.calls):
-        return Counter()
-    has, wants = _calls(more, terms), _calls(fewer, terms)
-    return has - wants if wants and wants <= has else Counter()
-
-
-def _supplied(
-    rows: Sequence[tuple[Action | None, Action | None]],
-    place: int,
-    side: int,
-    missing: Counter[str],
-    terms: Terms,
-) -> set[int]:
-    """The row and the steps alone of one run, next to it, that make what is missing; () if they do
-    not."""
-    taken = {place}
-    for around in (range(place - 1, -1, -1), range(place + 1, len(rows))):
-        for row in around:
-            alone, theirs = rows[row][side], rows[row][1 - side]
-            if alone is not None and theirs is not None:
-                break
-            if alone is None:  # the other run's
-                continue
-            calls = _calls(alone, terms)
-            if not missing or not calls or not calls <= missing:
-                break
-            missing = missing - calls
-            taken.add(row)
-    return set() if missing else taken
-
-
-def _calls(action: Action, terms: Terms) -> Counter[str]:
-    return Counter() if action.cut else Counter(call_key(c, terms) for c in action.calls)
+def _worth_of_shared(shared: int, calls: int) -> int:
+    """What it is worth that so many of the calls of both are of the same tools."""
+    return SOME_TOOLS + TOOLS_SHARE * 2 * shared // calls
 
 
 MOST_CELLS = 400_000
-"""Pairs that are weighed for one piece; a longer one is cut before (`replay.alignment`)."""
+"""Pairs that are weighed for one piece; a longer one is cut before."""
 
 _PAIR, _SKIP_FIRST, _SKIP_SECOND = 0, 1, 2
 
@@ -414,10 +217,14 @@ def _walked(ways: Sequence[bytearray], columns: int, top: int, start: int) -> li
 
 
 class _Group(NamedTuple):
-    """Actions that call the same tools: one of them, and of each its key, words and how many."""
+    """Actions that call the same tools, or that are cut: where they stand among the kinds, and of
+    each its key, words and how many; the tools as bits."""
 
-    one: ActionFingerprint
+    tools: tuple[str, ...]
+    cut: bool
+    places: slice
     kinds: list[tuple[str | None, int, int]]
+    bits: int
 
 
 class _Weights:
@@ -428,35 +235,66 @@ class _Weights:
         alike: dict[tuple[bool, tuple[str, ...]], list[ActionFingerprint]] = {}
         for each in dict.fromkeys(others):
             alike.setdefault((each.key is None, each.tools), []).append(each)
-        kinds = [each for group in alike.values() for each in group]
-        number = {each: place for place, each in enumerate(kinds)}
+        self._bit_of: dict[tuple[str, int], int] = {}
+        self._groups: dict[tuple[bool, tuple[str, ...]], _Group] = {}
+        number: dict[ActionFingerprint, int] = {}
+        for (cut, tools), group in alike.items():
+            start = len(number)
+            number.update((each, start + at) for at, each in enumerate(group))
+            kinds = [(each.key, each.words, each.words.bit_count()) for each in group]
+            places = slice(start, len(number))
+            self._groups[cut, tools] = _Group(tools, cut, places, kinds, self._bits(tools))
         self._places = [number[each] for each in others]
-        self._groups = [
-            _Group(group[0], [(each.key, each.words, each.words.bit_count()) for each in group])
-            for group in alike.values()
-        ]
         self._rows: dict[ActionFingerprint, list[int]] = {}
+        self._by_tools: dict[tuple[bool, tuple[str, ...]], list[int]] = {}
 
     def row(self, action: ActionFingerprint) -> list[int]:
         found = self._rows.get(action)
         if found is None:
-            by_kind = list(chain.from_iterable(_worths(action, each) for each in self._groups))
+            called = action.key is None, action.tools
+            if called not in self._by_tools:
+                self._by_tools[called] = self._worths_of_tools(*called)
+            by_kind, own = self._by_tools[called], self._groups.get(called)
+            if own is not None and action.key is not None:
+                by_kind = by_kind.copy()
+                by_kind[own.places] = _worths(action, own)
             found = self._rows[action] = [by_kind[place] for place in self._places]
         return found
 
+    def _bits(self, tools: tuple[str, ...]) -> int:
+        """A bit for each call: the first of a tool has another than its second, so that two have as
+        many bits in common as they share calls."""
+        found, before, times = 0, "", 0
+        for tool in tools:
+            times = times + 1 if tool == before else 0
+            before = tool
+            found |= 1 << self._bit_of.setdefault((tool, times), len(self._bit_of))
+        return found
 
-def _worths(action: ActionFingerprint, group: _Group) -> Sequence[int]:
-    """The worth of an action beside each of a group."""
-    one, kinds = group
-    if action.key is None or one.key is None or action.tools != one.tools:
-        return [worth(action, one)] * len(kinds)
+    def _worths_of_tools(self, cut: bool, tools: tuple[str, ...]) -> list[int]:
+        """The worth beside every kind, of which those with the same tools differ by their words."""
+        found: list[int] = []
+        bits, size = self._bits(tools), len(tools)
+        for group in self._groups.values():
+            if cut or group.cut:
+                each = BOTH_CUT if cut is group.cut else UNLIKE
+            elif shared := (bits & group.bits).bit_count():
+                each = _worth_of_shared(shared, size + len(group.tools))
+            else:
+                each = UNLIKE
+            found += [each] * len(group.kinds)
+        return found
+
+
+def _worths(action: ActionFingerprint, group: _Group) -> list[int]:
+    """The worth of an action beside each of those that call the same tools."""
     least, more = _worth_of_words(action)
     key, words, size = action.key, action.words, action.words.bit_count()
     return [
         SAME
         if other == key
         else least + more * (shared := (words & theirs).bit_count()) // (size + many - shared or 1)
-        for other, theirs, many in kinds
+        for other, theirs, many in group.kinds
     ]
 
 
