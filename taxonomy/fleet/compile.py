@@ -139,7 +139,7 @@ class _Meaning:
         seen = d.since(self._window.from_ns)
         return f"trace IN (SELECT {d.trace} FROM {d.spans} WHERE {seen} AND ({condition}))"
 
-    def _said(self, fact: RunFact, condition: str) -> str:
+    def _rows_say(self, fact: RunFact, condition: str) -> str:
         """The traces of which a row says so."""
         table = fact.table
         return (
@@ -225,8 +225,8 @@ class _Meaning:
                 raise BadQuery("no run in this time has an outcome", asked.at, "Try: errors=0")
             return " OR ".join(f"({each})" for each in parts)
         parts = []
-        failed = self._said(d.outcome, f"{d.outcome.value} = 'failed'")
-        passed = self._said(d.outcome, f"{d.outcome.value} = 'passed'")
+        failed = self._rows_say(d.outcome, f"{d.outcome.value} = 'failed'")
+        passed = self._rows_say(d.outcome, f"{d.outcome.value} = 'passed'")
         for each in wanted:
             match each:
                 case "failed":
@@ -262,7 +262,7 @@ class _Meaning:
                 f"label:{asked.value} cannot be asked of this store", asked.at, f"known: {known}"
             )
         fact = self._d.labels[name]
-        return self._said(fact, self._like(fact.value, pattern(value, whole=True)))
+        return self._rows_say(fact, self._like(fact.value, pattern(value, whole=True)))
 
     def _tool(self, asked: Asks, also: str) -> str:
         d = self._d
