@@ -105,10 +105,10 @@ def questions(store: Store) -> dict[str, Callable[[], object]]:
     """What a screen or a command asks for at once."""
 
     def first(chosen: Filter = ALL, order: str = "") -> tuple[RunRow, ...]:
-        return runs_at(store, run_order(store, chosen, order=ORDERS[order])[:PAGE])
+        return runs_at(store, run_order(store, chosen, order=ORDERS[order], limit=PAGE))
 
     def asked(query: str) -> object:
-        return first(runs_meant(store, query))
+        return first(runs_meant(store, query, page=True))
 
     bar = build_failures(store, with_runs=False).rows[0]
     failed = Filter("outcome = ?", ("failed",), recorded=True)
