@@ -224,9 +224,9 @@ class _Meaning:
         from taxonomy.query.failures import first_words
 
         rows = first_words(self._store)
-        named = owners_of(self._store, rows, self._owners() if self._owners else NOBODY)
+        owners = owners_of(self._store, rows, self._owners() if self._owners else NOBODY)
         fits = fitting(asked)
-        return _of_traces(row.trace for row, name in zip(rows, named, strict=True) if fits(name))
+        return _of_traces(row.trace for row, name in zip(rows, owners, strict=True) if fits(name))
 
 
 def _any(parts: Iterable[Filter]) -> Filter:
@@ -408,9 +408,9 @@ def inside(store: Store, field: Inside, asked: Asks, *, page: bool) -> Filter:
     wanted = _pattern(asked, whole=field.whole)
     if wanted.whole and not wanted.stars and not wanted.folds:
         if field.calls:
-            found = few(store, _callers(asked.value, field.calls))
-            if found is not None:
-                return named("row", found)
+            callers = few(store, _callers(asked.value, field.calls))
+            if callers is not None:
+                return named("row", callers)
             if page:
                 return _calls(asked.value, field.calls)
         return Filter(field.within.format(f"{field.column} = ? COLLATE NOCASE"), (asked.value,))
