@@ -36,7 +36,7 @@ from taxonomy.query.filter import (
     among,
     few,
     found_in,
-    named,
+    of_values,
     without_tasks,
 )
 from taxonomy.query.language import And, Asks, BadQuery, Node, Not, Or, Says, Word, parse
@@ -280,7 +280,7 @@ def saying(store: Store, text: str, *, page: bool = False) -> Filter:
     found = few(store, (Filter(select, (word,)) for select in _SAY))
     if found is not None:
         said = f"{_LISTED} AND r.id IN (SELECT value FROM json_each(?))"
-        return Filter(f"run IN ({said})", named("id", found).values, recorded=True, few=True)
+        return Filter(f"run IN ({said})", of_values("id", found).values, recorded=True, few=True)
     if page:
         return Filter(_SAYS.format(PREFERRED.format("id")), (word, word), recorded=True)
     return Filter(f"+run IN ({_LISTED} AND ({_SAYS.format('r.id')}))", (word, word), recorded=True)
@@ -410,7 +410,7 @@ def inside(store: Store, field: Inside, asked: Asks, *, page: bool) -> Filter:
         if field.calls:
             callers = few(store, _callers(asked.value, field.calls))
             if callers is not None:
-                return named("row", callers)
+                return of_values("row", callers)
             if page:
                 return _calls(asked.value, field.calls)
         return Filter(field.within.format(f"{field.column} = ? COLLATE NOCASE"), (asked.value,))

@@ -51,7 +51,7 @@ def among(names: Iterable[str]) -> str:
 def of_traces(traces: Iterable[str]) -> Filter:
     """The runs with these recordings."""
     keys = frozenset(traces)
-    return structs.replace(named("trace", keys), few=len(keys) <= FEW)
+    return structs.replace(of_values("trace", keys), few=len(keys) <= FEW)
 
 
 def without_tasks(tasks: Collection[str]) -> Filter:
@@ -78,7 +78,7 @@ def few(store: Store, selects: Iterable[Filter]) -> frozenset[str | int] | None:
     return frozenset(found)
 
 
-def named(column: str, values: Collection[str | int]) -> Filter:
+def of_values(column: str, values: Collection[str | int]) -> Filter:
     """The few runs whose `column` is one of these values."""
     one = f"{column} IN (SELECT value FROM json_each(?))"
     return Filter(one, (msgspec.json.encode(sorted(values)).decode(),), recorded=True, few=True)
@@ -95,7 +95,7 @@ def found_in(
     """
     found = few(store, selects)
     if found is not None:
-        return named(column, found)
+        return of_values(column, found)
     if of_each is not None:
         return of_each
     # By the sign a list is walked in its order: to sort the runs of a common word takes longer.

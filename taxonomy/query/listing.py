@@ -20,7 +20,7 @@ from taxonomy.held_out import HeldOutNote, hidden
 from taxonomy.metrics.cost import Money
 from taxonomy.metrics.reliability import Trials
 from taxonomy.query.failures import count_runs
-from taxonomy.query.filter import ALL, Filter, among, few, named
+from taxonomy.query.filter import ALL, Filter, among, few, of_values
 
 
 class RunRow(TraceRow, frozen=True, kw_only=True):
@@ -117,7 +117,7 @@ def _by_outcome(store: Store, chosen: Filter, limit: int) -> list[str]:
     """The beginning of `_all_by_outcome`, part by part until there are enough."""
     found: list[str] = []
     warned = few(store, [Filter(_WARNED)])
-    is_warned = Filter(_IS_WARNED) if warned is None else named("trace", warned)
+    is_warned = Filter(_IS_WARNED) if warned is None else of_values("trace", warned)
     for ended in (0, 2, 1):
         for part in (is_warned, Filter(f"NOT ({is_warned.sql})", is_warned.values)):
             of = Filter(f"{_ENDED} = {ended}") & part & chosen

@@ -19,7 +19,7 @@ from taxonomy.findings import Candidate, Diagnosis
 from taxonomy.judgements import diagnoses
 from taxonomy.query import filter as of_runs
 from taxonomy.query.compile import runs_meant
-from taxonomy.query.filter import ALL, Filter, named, of_traces, without_tasks
+from taxonomy.query.filter import ALL, Filter, of_traces, of_values, without_tasks
 from taxonomy.query.listing import (
     ORDERS,
     PAGE,
@@ -125,7 +125,7 @@ def test_the_names_of_a_list_and_its_rows_are_in_its_order(
             traces = [row.trace for row in expected]
             assert run_order(store, chosen, order=ORDERS[order]) == traces
             for limit in (1, 2, 4):
-                few = named("trace", set(traces[::2]))
+                few = of_values("trace", set(traces[::2]))
                 for each, names in ((chosen, traces), (chosen & few, traces[::2])):
                     assert run_order(store, each, order=ORDERS[order], limit=limit) == names[:limit]
                 newest = run_order(store, chosen, order=ORDERS[order], limit=limit, newest=True)
