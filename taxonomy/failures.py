@@ -36,11 +36,13 @@ from taxonomy.query.failures import (
     first_tools,
     first_words,
     outcome_count,
+    page_of_first_words,
     rows_beside_rules,
     starts_of,
     unsaid_runs,
 )
 from taxonomy.query.filter import ALL, Filter
+from taxonomy.query.listing import ORDERS, run_order
 
 if TYPE_CHECKING:
     from taxonomy.judgements.scans import Scan, ScanWord
@@ -90,8 +92,8 @@ class ScannedBehind(RunBehind, frozen=True, kw_only=True):
 class Bar(Struct, frozen=True, kw_only=True):
     """One bar: runs tagged by someone, and runs a rule or judge suggests it for.
 
-    `part` is the tool, model … the class is split by. `runs` begin with the tagged ones, then go
-    by task, trial, trace and step. `owner` is whose most of them are (None: nobody is named),
+    `part` is the tool, model … the class is split by. `runs` begin with the tagged ones, and stand
+    as a list by task has them. `owner` is whose most of them are (None: nobody is named),
     `owners` how many different answers there are. `rollback` and `guard` are those of the playbook,
     None where it has none. A `tally` names no runs.
     """
@@ -202,7 +204,12 @@ def pareto(
     groups: dict[str, list[tuple[TagRow, str | None, RunBehind]]] = {}
     for (_, label), each in counted.items():
         groups.setdefault(label, []).append(each)
-    bars = [_bar(label, group, playbook) for label, group in groups.items()]
+    place = _places(store)
+
+    def by_task(run: RunBehind) -> tuple[bool, int, int]:
+        return not run.accepted, place[run.preferred], run.step or 0
+
+    bars = [_bar(label, group, playbook, by_task) for label, group in groups.items()]
     failed = outcome_count(store, "failed", without=without, chosen=chosen)
     unsaid = failed - len({row.run for row in said})
     unknown = outcome_count(store, "unknown", without=without, chosen=chosen)
@@ -235,7 +242,7 @@ def scan_pareto(
     outcomes = scan_outcomes(store, scan.id, without=without)
     failed = outcomes.get("failed", 0)
     return _pareto(
-        [_bar(label, group, playbook) for label, group in groups.items()],
+        [_bar(label, group, playbook, _order) for label, group in groups.items()],
         by,
         failed,
         failed - len({trace for trace, _ in counted}),
@@ -291,6 +298,23 @@ def _part_of_word(word: ScanWord, by: By | None, owner: str | None) -> str | Non
             return word.variant or NO_VALUE
         case "task":
             return word.task or NO_VALUE
+
+
+def page_behind(
+    store: Store,
+    of: Bar,
+    limit: int,
+    *,
+    owners: Owners | None = None,
+    without: Collection[str] = NONE,
+    chosen: Filter = ALL,
+) -> tuple[RunBehind, ...]:
+    """The first `limit` runs behind a bar of `pareto` that is not split."""
+    said = page_of_first_words(
+        store, Word(of.failure, of.sub), of.attribution, limit, without=without, chosen=chosen
+    )
+    named = (None,) * len(said) if owners is None else owners_of(store, said, owners)
+    return tuple(_behind(row, owner) for row, owner in zip(said, named, strict=True))
 
 
 def _pareto(
@@ -354,18 +378,19 @@ class _Counted(NamedTuple):
 def untagged_runs(
     store: Store, *, without: Collection[str] = NONE, chosen: Filter = ALL
 ) -> tuple[RunBehind, ...]:
-    """The failed runs nobody says anything of, by task, trial and trace."""
+    """The failed runs nobody says anything of, as a list by task has them."""
+    place = _places(store)
+    unsaid = unsaid_runs(store, without=without, chosen=chosen)
     return tuple(
-        sorted(
-            (
-                RunBehind(
-                    trace=run.trace, preferred=run.trace, step=None, task=run.task, trial=run.trial
-                )
-                for run in unsaid_runs(store, without=without, chosen=chosen)
-            ),
-            key=_order,
-        )
+        RunBehind(trace=run.trace, preferred=run.trace, step=None, task=run.task, trial=run.trial)
+        for run in sorted(unsaid, key=lambda run: place[run.trace])
     )
+
+
+def _places(store: Store) -> dict[str, int]:
+    """Where a list by task has each failed run."""
+    failed = Filter("outcome = ?", ("failed",), recorded=True)
+    return {trace: at for at, trace in enumerate(run_order(store, failed, order=ORDERS["task"]))}
 
 
 def is_agents(attribution: Attribution | None) -> bool:
@@ -459,11 +484,17 @@ def _most_common(owners: Counter[str | None]) -> str | None:
 
 
 def _bar(
-    label: str, group: Sequence[tuple[TagRow | ScanWord, str | None, RunBehind]], playbook: Playbook
+    label: str,
+    group: Sequence[tuple[TagRow | ScanWord, str | None, RunBehind]],
+    playbook: Playbook,
+    order: Callable[[RunBehind], tuple[object, ...]],
 ) -> Bar:
     row, part, _ = group[0]
     written = playbook.of(row.failure, row.sub, row.attribution)
-    runs = sorted((run for _, _, run in group), key=_order)
+    runs = sorted(
+        (run for _, _, run in group),
+        key=order,
+    )
     tagged = sum(run.accepted for run in runs)
     owners = Counter(run.owner for run in runs)
     return Bar(
@@ -483,7 +514,7 @@ def _bar(
 
 
 def _order(run: RunBehind) -> tuple[bool, bool, str, str, str, int]:
-    """Tagged first, then by what the run is called."""
+    """Of runs that are not here: tagged first, then by what the run is called."""
     named = run.task or ""
     return not run.accepted, run.task is None, named, run.trial or "", run.trace, run.step or 0
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from itertools import islice
 
 from msgspec import Struct
 
@@ -44,8 +43,8 @@ class Resource(Struct, frozen=True, kw_only=True):
 def list_newest(session: Session, under_way: Call) -> list[Resource]:
     """The newest runs."""
     with session.turn(under_way), session.store(under_way) as store:
-        order = run_order(store, without_tasks(held_out_note(store).hidden))
-        rows = runs_at(store, list(islice(reversed(order), LISTED)))
+        seen = without_tasks(held_out_note(store).hidden)
+        rows = runs_at(store, run_order(store, seen, limit=LISTED, newest=True))
     return [
         Resource(
             uri=RUN.format(run=short(row.trace)),

@@ -27,6 +27,7 @@ from taxonomy.failures import (
     ScannedBehind,
     SourcesAgree,
     is_agents,
+    page_behind,
     pareto,
     scan_pareto,
     sources_agree,
@@ -241,13 +242,19 @@ def build_behind(
     row: BarRow,
     owners: Owners = NOBODY,
     playbook: Playbook = NO_PLAYBOOK,
+    *,
+    limit: int | None = None,
 ) -> BehindBar:
-    """The runs behind one bar of what was counted so."""
+    """The runs behind one bar of what was counted so, or the first `limit`, where fewer can be
+    told without the rest: not of bars that are split, of every class, or of what nobody named."""
     if request.fleet is not None:
         return BehindBar(label=row.label, runs=row.runs, titles=_titles(row.runs))
     hidden = held_out_note(store, shown=request.with_held_out).hidden
     meant = chosen(store, request.query)
-    if row.bar is None:
+    if limit is not None and can_be_paged(request, row):
+        assert row.bar is not None
+        runs = page_behind(store, row.bar, limit, owners=owners, without=hidden, chosen=meant)
+    elif row.bar is None:
         runs = hinted(store, hidden, meant)
     else:
         found = pareto(
@@ -263,6 +270,11 @@ def build_behind(
         runs = next((bar.runs for bar in found.all_bars if bar.label == row.label), ())
     titles = titles_of(store, (run.preferred for run in runs))
     return BehindBar(label=row.label, runs=runs, titles=titles)
+
+
+def can_be_paged(request: FailuresRequest, row: BarRow) -> bool:
+    """Can the first runs behind a bar be read before all of them are?"""
+    return not (row.bar is None or request.by or request.every or request.fleet is not None)
 
 
 def agreements(

@@ -146,15 +146,16 @@ def run_row(row: TraceRow, verdict: Verdict | None) -> RunRow:
     )
 
 
-def chosen(store: Store, query: str) -> Filter:
-    """The runs that a query means (`taxonomy.query.language`). Raises BadQuery."""
-    return runs_meant(store, query, read_owners)
+def chosen(store: Store, query: str, *, page: bool = False) -> Filter:
+    """The runs that a query means (`taxonomy.query.language`), all or to read a `page` of them.
+    Raises BadQuery."""
+    return runs_meant(store, query, read_owners, page=page)
 
 
 def first_meant(store: Store, query: str) -> str:
     """The trace of the run imported first of those that a query means, "" for none. Raises
     BadQuery."""
-    return next(iter(run_order(store, chosen(store, query))), "")
+    return next(iter(run_order(store, chosen(store, query, page=True), limit=1)), "")
 
 
 def run_rows(store: Store, query: str = "", *, every: bool = False) -> tuple[RunRow, ...]:
@@ -197,8 +198,7 @@ def build_runs(
     held = structs.replace(held, shown=shown)
     seen = without_tasks(held.hidden)
     picked = arrangement.kept & meant
-    order = BY_ID[arrangement.order].order if arrangement.order else ()
-    traces = tuple(run_order(store, seen & picked, order=order))
+    traces = tuple(run_order(store, seen & picked, order=_order(arrangement)))
     if arrangement.words:  # a search is made once
         picked = of_traces(traces)
     totals = run_totals(store, seen & picked)
@@ -212,6 +212,21 @@ def build_runs(
         held_out=held,
         stopped=stop_order(store.path) if store.path else None,
     )
+
+
+def first_page(store: Store, arrangement: Arrangement, *, with_held_out: HeldOut = False) -> Listed:
+    """The first page of the list of `build_runs`, long before that has counted all of a large
+    database. Raises BadQuery."""
+    held = held_out_note(store)
+    shown = _meets(store, arrangement, held) if with_held_out is None else with_held_out
+    meant = chosen(store, arrangement.words, page=True)
+    seen = without_tasks(frozenset() if shown else held.tasks) & arrangement.kept & meant
+    traces = tuple(run_order(store, seen, order=_order(arrangement), limit=PAGE))
+    return Listed(traces=traces).and_rows(runs_at(store, traces))
+
+
+def _order(arrangement: Arrangement) -> listing.Order:
+    return BY_ID[arrangement.order].order if arrangement.order else ()
 
 
 def _meets(store: Store, arrangement: Arrangement, held: HeldOutNote) -> bool:

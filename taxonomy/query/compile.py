@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import reduce
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from msgspec import structs
+
 from replay.store.handle import Store
 from replay.store.search import traces_saying
 from replay.store.text_index import word_query
+from replay.trace import Status
 from taxonomy.query import values
 from taxonomy.query.fields import (
     BY_NAME,
@@ -25,7 +28,17 @@ from taxonomy.query.fields import (
     Time,
     Worded,
 )
-from taxonomy.query.filter import ALL, Filter, among, without_tasks
+from taxonomy.query.filter import (
+    ALL,
+    FEW,
+    PREFERRED,
+    Filter,
+    among,
+    few,
+    found_in,
+    of_values,
+    without_tasks,
+)
 from taxonomy.query.language import And, Asks, BadQuery, Node, Not, Or, Says, Word, parse
 from taxonomy.query.values import MOST_STARS, Moment, Pattern, moment, number, pattern
 
@@ -42,13 +55,26 @@ SEARCHED = ("title", "task", "trial", "variant", "agent", "models", "outcome", "
 diagnosis are the same columns as two texts: a word without a star, which may stand anywhere in one,
 is looked for in these."""
 
-_CALLED = "+row IN (SELECT id FROM trace INDEXED BY trace_said WHERE {})"
-_WHY = "+trace IN (SELECT trace FROM diagnosis INDEXED BY diagnosis_said WHERE {})"
+_CALLED = "SELECT id FROM trace INDEXED BY trace_said WHERE complete AND ({})"
+_WHY = (
+    "SELECT r.id FROM diagnosis d INDEXED BY diagnosis_said"
+    " CROSS JOIN trace r ON r.key = d.trace AND r.complete WHERE {}"
+)
+_IS_CALLED = "EXISTS (SELECT 1 FROM (SELECT id, said FROM trace) WHERE id = row AND {})"
+_IS_WHY = (
+    "EXISTS (SELECT 1 FROM (SELECT trace AS its, said FROM diagnosis) WHERE its = trace AND {})"
+)
 
 
-def runs_meant(store: Store, query: str, owners: Named | None = None) -> Filter:
-    """A condition on the view `runs`. Raises BadQuery with the place of what cannot be read."""
-    return _meant(store, query, owners, "run")
+def runs_meant(
+    store: Store, query: str, owners: Named | None = None, *, page: bool = False
+) -> Filter:
+    """A condition on the view `runs`. Raises BadQuery with the place of what cannot be read.
+
+    The same runs are meant either way: for a `page` of the list each run is asked in turn what many
+    of them say, else that is looked up once for all.
+    """
+    return _meant(store, query, owners, "run", page=page)
 
 
 def words_meant(store: Store, query: str, owners: Named | None = None) -> Filter:
@@ -57,12 +83,19 @@ def words_meant(store: Store, query: str, owners: Named | None = None) -> Filter
     return _meant(store, query, owners, "word")
 
 
-def _meant(store: Store, query: str, owners: Named | None, row: Literal["run", "word"]) -> Filter:
+def _meant(
+    store: Store,
+    query: str,
+    owners: Named | None,
+    row: Literal["run", "word"],
+    *,
+    page: bool = False,
+) -> Filter:
     tree = parse(query)
     if tree is None:
         return ALL
     store.db.create_function("folded", 1, _folded, deterministic=True)
-    return _Meaning(store, owners, row).of(tree)
+    return _Meaning(store, owners, row, page=page).of(tree)
 
 
 def _folded(text: str | None) -> str | None:
@@ -73,10 +106,13 @@ def _folded(text: str | None) -> str | None:
 class _Meaning:
     """What a tree means on a database."""
 
-    def __init__(self, store: Store, owners: Named | None, row: Literal["run", "word"]) -> None:
+    def __init__(
+        self, store: Store, owners: Named | None, row: Literal["run", "word"], *, page: bool
+    ) -> None:
         self._store = store
         self._owners = owners
         self._row = row
+        self._page = page
 
     def of(self, node: Node) -> Filter:
         match node:
@@ -90,7 +126,7 @@ class _Meaning:
             case Word():
                 return self._word(node)
             case Says(text):
-                return self._of_run(saying(self._store, text))
+                return self._of_run(saying(self._store, text, page=self._page))
             case Asks():
                 return self._field_filter(node)
 
@@ -102,7 +138,7 @@ class _Meaning:
         elif wanted.whole:
             found = _any(like(column, wanted) for column in SEARCHED)
         else:
-            found = _with_text(wanted)
+            return _with_text(self._store, wanted, word.text, page=self._page)
         return _any([found, _begun(word.text)])
 
     def _of_run(self, found: Filter) -> Filter:
@@ -112,7 +148,9 @@ class _Meaning:
         return Filter(f"trace IN (SELECT trace FROM runs WHERE {found.sql})", found.values)
 
     def _of_word(self, found: Filter, who: values.Who) -> Filter:
-        return (values.on_runs if self._row == "run" else values.on_words)(found, who)
+        if self._row == "run":
+            return values.on_runs(self._store, found, who, page=self._page)
+        return values.on_words(found, who)
 
     def _field_filter(self, asked: Asks) -> Filter:
         field = known_field(asked)
@@ -123,14 +161,15 @@ class _Meaning:
                 attributions = chosen(field.of, asked)
                 return self._of_word(one_of("fault", attributions), "said")
             case _:
-                found = self._own(asked) if isinstance(field, Own) else _plain(field, asked)
-                return self._of_run(Filter(found.sql, found.values, not field.judged))
+                found = self._own(asked) if isinstance(field, Own) else self._plain(field, asked)
+                return self._of_run(structs.replace(found, recorded=not field.judged))
 
     def _class(self, field: Worded, asked: Asks) -> Filter:
         compares(asked, ":", "=")
         name = asked.value if asked.quoted else asked.value.replace("_", " ").replace("-", " ")
         if name.strip().lower() == "untagged":
-            anything = values.on_runs(Filter(), "people" if field.who == "people" else "said")
+            who: values.Who = "people" if field.who == "people" else "said"
+            anything = values.on_runs(self._store, Filter(), who, page=self._page)
             return Filter(f"NOT ({anything.sql})", anything.values, anything.recorded)
         found = values.of_class(self._store, name)
         if found is None:
@@ -147,11 +186,29 @@ class _Meaning:
             case "label":
                 return labelled(asked)
             case "says":
-                return saying(self._store, asked.value)
+                return saying(self._store, asked.value, page=self._page)
             case "held-out":
                 return self._held_out(yes(asked))
             case _:
                 return self._owned(asked)
+
+    def _plain(self, field: Field, asked: Asks) -> Filter:
+        """A field that is a column, or a row that a run has."""
+        match field:
+            case Text():
+                return text(field, asked)
+            case Choice():
+                return one_of(field.column, chosen(field.of, asked))
+            case Switch():
+                return Filter(field.holds if yes(asked) else f"NOT ({field.holds})")
+            case Number():
+                return quantity(field, asked)
+            case Time():
+                return time(field, asked)
+            case Inside():
+                return inside(self._store, field, asked, page=self._page)
+            case _:
+                raise AssertionError(field)
 
     def _held_out(self, wanted: bool) -> Filter:
         from taxonomy.held_out import hidden
@@ -167,28 +224,9 @@ class _Meaning:
         from taxonomy.query.failures import first_words
 
         rows = first_words(self._store)
-        named = owners_of(self._store, rows, self._owners() if self._owners else NOBODY)
+        owners = owners_of(self._store, rows, self._owners() if self._owners else NOBODY)
         fits = fitting(asked)
-        return _of_traces(row.trace for row, name in zip(rows, named, strict=True) if fits(name))
-
-
-def _plain(field: Field, asked: Asks) -> Filter:
-    """A field that is a column, or a row that a run has."""
-    match field:
-        case Text():
-            return text(field, asked)
-        case Choice():
-            return one_of(field.column, chosen(field.of, asked))
-        case Switch():
-            return Filter(field.holds if yes(asked) else f"NOT ({field.holds})")
-        case Number():
-            return quantity(field, asked)
-        case Time():
-            return time(field, asked)
-        case Inside():
-            return inside(field, asked)
-        case _:
-            raise AssertionError(field)
+        return _of_traces(row.trace for row, name in zip(rows, owners, strict=True) if fits(name))
 
 
 def _any(parts: Iterable[Filter]) -> Filter:
@@ -200,47 +238,52 @@ def _any(parts: Iterable[Filter]) -> Filter:
     )
 
 
-def _with_text(wanted: Pattern) -> Filter:
-    """The runs that have a text somewhere in one of the columns `SEARCHED`."""
-    called = like("trace.said", wanted)
-    why = like("diagnosis.said", wanted)
-    return Filter(
-        f"{_CALLED.format(called.sql)} OR {_WHY.format(why.sql)}",
-        (*called.values, *why.values),
-        recorded=True,
+def _with_text(store: Store, wanted: Pattern, text: str, *, page: bool) -> Filter:
+    """The runs that have a text somewhere in one of the columns `SEARCHED`, or whose id begins
+    so."""
+    said, why, begun = like("said", wanted), like("d.said", wanted), _begun(text)
+    selects = (
+        Filter(_CALLED.format(said.sql), said.values),
+        Filter(_WHY.format(why.sql), why.values),
+        Filter(f"SELECT row FROM trace_summary WHERE {begun.sql}", begun.values),
     )
+    is_called, is_why = (
+        Filter(each.format(said.sql), said.values, recorded=True) for each in (_IS_CALLED, _IS_WHY)
+    )
+    of_each = _any([is_called, is_why, begun]) if page else None
+    return found_in(store, "row", selects, of_each=of_each)
 
-
-FEW_MESSAGES = 2_000
-"""Of a word in so many messages the runs that hold them are looked up. Of one in more nearly every
-run says it, and is asked in turn: the first messages of it tell."""
 
 _LISTED = "SELECT r.run FROM trace r INDEXED BY trace_by_import WHERE r.preferred"
-_SAYING = f"+run IN ({_LISTED} AND ({{}} OR {{}}))"
-_WITH_WORD = "(SELECT rowid FROM {0} WHERE {0} MATCH ?)"
-_IN_MESSAGES, _IN_SPANS = _WITH_WORD.format("message_words"), _WITH_WORD.format("span_words")
-_RARE = (
-    f"r.id IN (SELECT e.trace FROM message_step e WHERE e.message IN {_IN_MESSAGES})",
-    f"r.id IN (SELECT s.trace FROM span s WHERE s.id IN {_IN_SPANS})",
+_IN_MESSAGES, _IN_SPANS = (
+    f"(SELECT rowid FROM {index} WHERE {index} MATCH ?)"
+    for index in ("message_words", "span_words")
 )
-_COMMON = (
-    f"EXISTS (SELECT 1 FROM message_step e WHERE e.trace = r.id AND +e.message IN {_IN_MESSAGES})",
-    f"EXISTS (SELECT 1 FROM span s WHERE s.trace = r.id AND +s.id IN {_IN_SPANS})",
+_SAY = (
+    "SELECT e.trace FROM message_words w CROSS JOIN message_step e ON e.message = w.rowid"
+    " WHERE w.message_words MATCH ?",
+    "SELECT s.trace FROM span_words w CROSS JOIN span s ON s.id = w.rowid"
+    " WHERE w.span_words MATCH ?",
+)
+_SAYS = (
+    f"EXISTS (SELECT 1 FROM message_step e WHERE e.trace = {{0}} AND +e.message IN {_IN_MESSAGES})"
+    f" OR EXISTS (SELECT 1 FROM span s WHERE s.trace = {{0}} AND +s.id IN {_IN_SPANS})"
 )
 
 
-def saying(store: Store, text: str) -> Filter:
+def saying(store: Store, text: str, *, page: bool = False) -> Filter:
     """The runs whose preferred recording says a text. Of one word the index knows by itself which
     do; of more it knows where to look, and they are read."""
     word = word_query(text)
     if word is None:
         return _of_traces(traces_saying(store, text))
-    (found,) = store.db.execute(
-        "SELECT count(*) FROM (SELECT 1 FROM message_words WHERE message_words MATCH ? LIMIT ?)",
-        (word, FEW_MESSAGES + 1),
-    ).fetchone()
-    said = _RARE if found <= FEW_MESSAGES else _COMMON
-    return Filter(_SAYING.format(*said), (word, word), recorded=True)
+    found = few(store, (Filter(select, (word,)) for select in _SAY))
+    if found is not None:
+        said = f"{_LISTED} AND r.id IN (SELECT value FROM json_each(?))"
+        return Filter(f"run IN ({said})", of_values("id", found).values, recorded=True, few=True)
+    if page:
+        return Filter(_SAYS.format(PREFERRED.format("id")), (word, word), recorded=True)
+    return Filter(f"+run IN ({_LISTED} AND ({_SAYS.format('r.id')}))", (word, word), recorded=True)
 
 
 def _begun(text: str) -> Filter:
@@ -355,7 +398,7 @@ def _pattern(asked: Asks, *, whole: bool = False) -> Pattern:
     return pattern(asked.value, quoted=asked.quoted, whole=whole)
 
 
-def inside(field: Inside, asked: Asks) -> Filter:
+def inside(store: Store, field: Inside, asked: Asks, *, page: bool) -> Filter:
     """A row that the run has."""
     if not asked.operator:
         return Filter(field.within.format("1"))
@@ -364,9 +407,45 @@ def inside(field: Inside, asked: Asks) -> Filter:
         raise BadQuery(f"missing value after {asked.field}{asked.operator}", asked.at)
     wanted = _pattern(asked, whole=field.whole)
     if wanted.whole and not wanted.stars and not wanted.folds:
+        if field.calls:
+            callers = few(store, _callers(asked.value, field.calls))
+            if callers is not None:
+                return of_values("row", callers)
+            if page:
+                return _calls(asked.value, field.calls)
         return Filter(field.within.format(f"{field.column} = ? COLLATE NOCASE"), (asked.value,))
     found = like(field.column, wanted)
     return Filter(field.within.format(found.sql), found.values)
+
+
+_CALL = (
+    "SELECT trace FROM span INDEXED BY span_tool"
+    " WHERE kind = 'tool' AND name = ?1 COLLATE NOCASE AND status = ?2"
+)
+_CALLERS = f"""
+WITH RECURSIVE caller(its) AS (
+  SELECT ({_CALL} ORDER BY trace LIMIT 1)
+  UNION ALL
+  SELECT ({_CALL} AND trace > its ORDER BY trace LIMIT 1) FROM caller WHERE its IS NOT NULL
+  LIMIT {FEW + 2})
+SELECT its FROM caller WHERE its IS NOT NULL
+"""
+"""The traces that called a tool with this end, each found by a step in the index: a tool may be
+called thousands of times in one."""
+
+
+def _callers(tool: str, statuses: Iterable[Status]) -> Iterator[Filter]:
+    return (Filter(_CALLERS, (tool, status)) for status in statuses)
+
+
+def _calls(tool: str, statuses: Sequence[Status]) -> Filter:
+    """Did a run call a tool with one of these ends?"""
+    call = (
+        "EXISTS (SELECT 1 FROM span INDEXED BY span_tool WHERE kind = 'tool' AND trace = row"
+        " AND name = ? COLLATE NOCASE AND status = ?)"
+    )
+    ends = " OR ".join(call for _ in statuses)
+    return Filter(ends, tuple(value for status in statuses for value in (tool, status)))
 
 
 def labelled(asked: Asks) -> Filter:

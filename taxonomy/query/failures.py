@@ -167,24 +167,49 @@ def first_words(
         where = f"outcome = 'failed' AND {named}"
         return tag_rows(store, where, values, without=without, chosen=chosen)
     known, more = _but(without, chosen, "p.trace")
-    known, values = f"{named} AND {known}", (*values, *more)
+    tagged, suggested = (
+        each.format(f"{named} AND {known}") for each in (_TAGGED_FIRST, _SAID_FIRST)
+    )
     cursor = store.db.execute(
-        f"WITH {_TAGGED}"
-        " SELECT p.trace, p.run, p.task, p.trial, p.variant, p.models, p.outcome, t.class, t.sub,"
-        "   t.fault AS attribution, t.recording, t.step, t.span, t.source, t.by,"
-        "   t.note AS why, 1 AS accepted, 1 AS place"
-        " FROM trace_summary p JOIN tagged t ON t.run = p.run AND t.place = 1"
-        f" WHERE p.preferred AND p.outcome = 'failed' AND {known}"
-        " UNION ALL"
-        " SELECT p.trace, p.run, p.task, p.trial, p.variant, p.models, p.outcome, s.class, s.sub,"
-        "   s.fault, p.trace, s.step, s.span, s.source, s.by, s.why, 0, 1"
-        f" FROM trace_summary p JOIN suggestion s ON s.rowid = ({FIRST.format('rowid')})"
-        f" WHERE p.preferred AND p.outcome = 'failed' AND {known}"
-        "   AND p.run NOT IN (SELECT run FROM tagged)"
-        " ORDER BY 1",
-        (*values, *values),
+        f"WITH {_TAGGED} {tagged} UNION ALL {suggested} ORDER BY 1", (*values, *more) * 2
     )
     return list(rows(cursor, TagRow))
+
+
+def page_of_first_words(
+    store: Store,
+    of: Word,
+    attribution: Attribution | None,
+    limit: int,
+    *,
+    without: Collection[str] = NONE,
+    chosen: Filter = ALL,
+) -> list[TagRow]:
+    """The rows of `first_words` of one class, attributed so, of the runs that a list by task has
+    first: at most `limit`, those with tags before all others."""
+    known, more = _but(without, chosen, "p.trace")
+    named = f"class = ? AND sub IS ? AND coalesce(fault, 'agent') = ? AND {known}"
+    values = (*of, attribution or Attribution.AGENT, *more)
+    found: list[TagRow] = []
+    for each in (_TAGGED_FIRST, _SAID_FIRST):
+        cursor = store.db.execute(
+            f"WITH {_TAGGED} {each.format(named)} ORDER BY {_BY_TASK} LIMIT {limit - len(found)}",
+            values,
+        )
+        found += rows(cursor, TagRow)
+    return found
+
+
+_BY_TASK = (
+    "p.task IS NULL, coalesce(nullif(p.task, ''), p.title, ''), coalesce(p.trial, ''),"
+    " p.imported_ns, p.trace"
+)
+_TAGGED_FIRST = """
+SELECT p.trace, p.run, p.task, p.trial, p.variant, p.models, p.outcome, t.class, t.sub,
+  t.fault AS attribution, t.recording, t.step, t.span, t.source, t.by,
+  t.note AS why, 1 AS accepted, 1 AS place
+FROM trace_summary p JOIN tagged t ON t.run = p.run AND t.place = 1
+WHERE p.preferred AND +p.outcome = 'failed' AND {}"""
 
 
 TAGS = f"""
@@ -201,6 +226,15 @@ FIRST = (
 )
 """What is suggested first of a row `p` with a trace, asked of each on its own, by index: the view
 `failures` would first write down and sort all that is said of every run."""
+
+
+_SAID_FIRST = f"""
+SELECT p.trace, p.run, p.task, p.trial, p.variant, p.models, p.outcome, s.class, s.sub,
+  s.fault AS attribution, p.trace AS recording, s.step, s.span, s.source, s.by, s.why,
+  0 AS accepted, 1 AS place
+FROM trace_summary p JOIN suggestion s ON s.rowid = ({FIRST.format("rowid")})
+WHERE p.preferred AND +p.outcome = 'failed' AND {{}}
+  AND p.run NOT IN (SELECT run FROM tagged)"""
 
 
 class WordCount(NamedTuple):

@@ -7,7 +7,7 @@ What the metrics of some traces are counted from is read here too, by trace.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, get_args
 
 import msgspec
 from msgspec import Struct
@@ -15,7 +15,7 @@ from msgspec import Struct
 from replay import digests
 from replay.action import Act
 from replay.store.handle import Store
-from replay.trace import CITED, Effect, Json, Level, Tool
+from replay.trace import CITED, Effect, Json, Level, Status, Tool
 from taxonomy.classes import Attribution, Shape
 from taxonomy.findings import TRUST, Source
 from taxonomy.metrics.gold import OWN
@@ -78,11 +78,16 @@ class Time(_Named, frozen=True, kw_only=True):
 
 class Inside(_Named, frozen=True, kw_only=True):
     """Runs that have a row `within` some rows whose `column` is what is asked; with `whole` all of
-    it, else somewhere in it. Asked nothing, any row will do."""
+    it, else somewhere in it. Asked nothing, any row will do.
+
+    `calls` are the statuses of the calls that are asked for: by the name of its tool and its status
+    the index knows whether a run has one.
+    """
 
     column: str
     within: str
     whole: bool
+    calls: tuple[Status, ...] = ()
 
 
 class Worded(_Named, frozen=True, kw_only=True):
@@ -183,10 +188,11 @@ FIELDS: tuple[Field, ...] = (
          means="that started earlier"),
     Time(name="imported", column="imported_ns", example="imported>=2026-11-20",
          means="imported then"),
-    Inside(name="tool", column="name", within=_CALLED, whole=True, example="tool:Bash",
-           means="that called the tool"),
-    Inside(name="tool.error", column="name", within=_CALLED_BADLY, whole=True,
-           example="tool.error:Bash", means="with a failed call of the tool; alone: of any tool"),
+    Inside(name="tool", column="name", within=_CALLED, whole=True, calls=get_args(Status),
+           example="tool:Bash", means="that called the tool"),
+    Inside(name="tool.error", column="name", within=_CALLED_BADLY, whole=True, calls=("error",),
+           example="tool.error:Bash",
+           means="with a failed call of the tool; alone: of any tool"),
     Inside(name="step.error", column="coalesce(error, said_error)", within=_ERRED, whole=False,
            example="step.error:timeout",
            means="with a failed call or request whose error contains it; alone: any error"),

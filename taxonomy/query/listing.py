@@ -20,7 +20,7 @@ from taxonomy.held_out import HeldOutNote, hidden
 from taxonomy.metrics.cost import Money
 from taxonomy.metrics.reliability import Trials
 from taxonomy.query.failures import count_runs
-from taxonomy.query.filter import ALL, Filter, among
+from taxonomy.query.filter import ALL, Filter, among, few, of_values
 
 
 class RunRow(TraceRow, frozen=True, kw_only=True):
@@ -76,19 +76,58 @@ def run_rows(
     return found
 
 
-def run_order(store: Store, chosen: Filter = ALL, *, order: Order = ()) -> list[str]:
-    """The traces of a list in their order, without their rows: what a screen scrolls over."""
+def run_order(
+    store: Store,
+    chosen: Filter = ALL,
+    *,
+    order: Order = (),
+    limit: int | None = None,
+    newest: bool = False,
+) -> list[str]:
+    """The traces of a list in their order, without their rows: all that a screen scrolls over, or
+    the first `limit`. With `newest` they stand the other way round."""
     if order == ORDERS["outcome"]:
-        return _by_outcome(store, chosen)
+        if limit is not None and not newest:
+            return _by_outcome(store, chosen, limit)
+        return _all_by_outcome(store, chosen)[:: -1 if newest else 1][:limit]
+    return _in_order(store, chosen, order, limit, newest)
+
+
+def _in_order(
+    store: Store, chosen: Filter, order: Order, limit: int | None = None, newest: bool = False
+) -> list[str]:
+    # A list is walked by the index of its order; where the runs are few, these are sorted.
+    terms = [f"+({each})" if chosen.few else each for each in (*order, *_LAST)]
     found = store.db.execute(
         f"SELECT trace FROM runs WHERE preferred AND ({chosen.sql})"
-        f" ORDER BY {', '.join((*order, *_LAST))}",
+        f" ORDER BY {', '.join(f'{each} DESC' if newest else each for each in terms)}"
+        f"{'' if limit is None else f' LIMIT {limit}'}",
         list(chosen.values),
     )
     return [row[0] for row in found]
 
 
-def _by_outcome(store: Store, chosen: Filter) -> list[str]:
+_IS_WARNED = (
+    "EXISTS (SELECT 1 FROM diagnosis w INDEXED BY diagnosis_warned"
+    " WHERE w.trace = runs.trace AND w.warnings <> '[]')"
+)
+
+
+def _by_outcome(store: Store, chosen: Filter, limit: int) -> list[str]:
+    """The beginning of `_all_by_outcome`, part by part until there are enough."""
+    found: list[str] = []
+    warned = few(store, [Filter(_WARNED)])
+    is_warned = Filter(_IS_WARNED) if warned is None else of_values("trace", warned)
+    for ended in (0, 2, 1):
+        for part in (is_warned, Filter(f"NOT ({is_warned.sql})", is_warned.values)):
+            of = Filter(f"{_ENDED} = {ended}") & part & chosen
+            found += _in_order(store, of, (), limit - len(found))
+            if len(found) >= limit:
+                return found
+    return found
+
+
+def _all_by_outcome(store: Store, chosen: Filter) -> list[str]:
     """What needs work first: failed, then passed with warnings, passed, unknown last."""
     found = store.db.execute(
         f"SELECT trace, {_ENDED} FROM runs WHERE preferred AND ({chosen.sql})"

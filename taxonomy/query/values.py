@@ -11,7 +11,7 @@ from replay.store.handle import Store
 from taxonomy.classes import CLASSES, SUB_LABELS
 from taxonomy.judgements.schema import NOT_A_HINT
 from taxonomy.query.failures import FIRST, TAGS
-from taxonomy.query.filter import Filter
+from taxonomy.query.filter import PREFERRED, Filter, found_in
 
 MOST_STARS = 4
 """Of one pattern: to compare takes ever longer with each."""
@@ -162,6 +162,19 @@ _RUNS: dict[Who, tuple[str, ...]] = {
         "   SELECT o.run FROM tag g CROSS JOIN trace o ON o.key = g.trace AND o.complete)",
     ),
 }
+_OF_RUN = PREFERRED.format("key")
+_IS_SAID: dict[Who, str] = {
+    "said": (
+        f"EXISTS (SELECT 1 FROM suggestion w WHERE w.trace = {_OF_RUN} AND {NOT_A_HINT} AND ({{}}))"
+    ),
+    "first": (
+        "(run NOT IN (SELECT o.run FROM tag g CROSS JOIN trace o ON o.key = g.trace AND o.complete)"
+        " AND EXISTS (SELECT 1 FROM suggestion"
+        f" WHERE rowid = ({FIRST.format('rowid').replace('p.trace', _OF_RUN)}) AND ({{}})))"
+    ),
+}
+"""The second question of `_RUNS`, asked of one run."""
+
 _WORDS: dict[Who, str] = {
     "said": "({})",
     "people": "source = 'human' AND ({})",
@@ -174,12 +187,15 @@ _LABEL = (
 )
 
 
-def on_runs(word: Filter, who: Who) -> Filter:
-    """The runs of which such a word is said."""
-    selects = _RUNS[who]
-    sql = " UNION ALL ".join(select.format(word.sql) for select in selects)
-    # By the sign a list is walked in its order: to sort the runs of a common word takes longer.
-    return Filter(f"+run IN ({sql})", word.values * len(selects), recorded=True)
+def on_runs(store: Store, word: Filter, who: Who, *, page: bool = False) -> Filter:
+    """The runs of which such a word is said; for a `page` of them as `runs_meant` has it."""
+    selects = [Filter(select.format(word.sql), word.values) for select in _RUNS[who]]
+    of_each = None
+    if page and who in _IS_SAID:  # there are never so many tags that they could not be looked up
+        tagged, said = selects[0], _IS_SAID[who].format(word.sql)
+        sql = f"+run IN ({tagged.sql}) OR {said}"
+        of_each = Filter(sql, tagged.values + word.values, recorded=True)
+    return found_in(store, "run", selects, of_each=of_each)
 
 
 def on_words(word: Filter, who: Who) -> Filter:

@@ -14,7 +14,8 @@ from msgspec import structs
 from textual.pilot import Pilot
 
 from arc_tui.features.runs.screen import RunsScreen
-from arc_tui.views.runs import NO_RUN, Arrangement, Listed, build_runs
+from arc_tui.views.columns import SORTED
+from arc_tui.views.runs import NO_RUN, Arrangement, Listed, build_runs, first_page
 from replay.store.handle import Store
 from taxonomy.judgements.schema import open_ledger
 from taxonomy.query.listing import PAGE
@@ -71,6 +72,32 @@ async def test_a_list_is_read_where_it_is_looked_at(many: Path) -> None:
         screen.table.scroll_to(y=RUNS // 2, animate=False)
         await settle(pilot)
         assert all(f" t{RUNS // 2 + line} " in text(pilot.app) for line in range(20))
+
+
+@pytest.mark.parametrize("words", ["", "outcome:failed", "t1", "tag:loop"])
+@pytest.mark.parametrize("order", ["", *(column.id for column in SORTED)])
+def test_the_first_page_is_that_of_the_whole_list(many: Path, words: str, order: str) -> None:
+    arranged = Arrangement(words=words, order=order)
+    with open_ledger(many) as store:
+        page, whole = first_page(store, arranged), build_runs(store, arranged)
+        assert page.traces == whole.listed.traces[:PAGE]
+        assert page.first_page == whole.listed.first_page
+
+
+@pytest.mark.pilot
+async def test_the_first_page_is_shown_before_the_rest_is_counted(many: Path) -> None:
+    async with opened(many) as (pilot, screen):
+        shown: list[int] = []
+        screen.watch(screen, "listed", lambda listed: shown.append(len(listed.traces)), init=False)
+        await pilot.press("S")
+        await settle(pilot)
+        assert shown[:2] == [PAGE, RUNS]
+        await pilot.press("G")
+        await settle(pilot)
+        await pilot.press("S")
+        await settle(pilot)
+        assert screen.table.row_count == RUNS, "with the cursor below, it stays on its run"
+        assert shown[2:] == [RUNS, RUNS]
 
 
 @pytest.mark.pilot

@@ -90,6 +90,7 @@ def _answered(store: Store, runs: int, spans: int, goal: str) -> Iterator[Row]:
 
 def whole_screens(store: Store) -> dict[str, Callable[[], object]]:
     """What takes several questions, or reads every row."""
+    bar = build_failures(store, with_runs=False).rows[0]
     return {
         "the screen of runs, all it draws at first": lambda: build_runs(store),
         "the same by outcome": lambda: build_runs(store, Arrangement(order="outcome")),
@@ -97,6 +98,7 @@ def whole_screens(store: Store) -> dict[str, Callable[[], object]]:
         "the whole list as rows": lambda: run_rows(store),
         "matrix of tasks by variant and model": lambda: matrix(store),
         "Pareto with the runs behind each bar": lambda: pareto(store),
+        "all runs behind its first bar": lambda: build_behind(store, FailuresRequest(), bar),
         "every run that says a phrase": lambda: traces_saying(store, "refund invoice retry"),
     }
 
@@ -105,10 +107,10 @@ def questions(store: Store) -> dict[str, Callable[[], object]]:
     """What a screen or a command asks for at once."""
 
     def first(chosen: Filter = ALL, order: str = "") -> tuple[RunRow, ...]:
-        return runs_at(store, run_order(store, chosen, order=ORDERS[order])[:PAGE])
+        return runs_at(store, run_order(store, chosen, order=ORDERS[order], limit=PAGE))
 
     def asked(query: str) -> object:
-        return first(runs_meant(store, query))
+        return first(runs_meant(store, query, page=True))
 
     bar = build_failures(store, with_runs=False).rows[0]
     failed = Filter("outcome = ?", ("failed",), recorded=True)
@@ -132,7 +134,9 @@ def questions(store: Store) -> dict[str, Callable[[], object]]:
         "sums of the failed": lambda: run_totals(store, failed),
         "Pareto, counted": lambda: tally(store),
         "the failures screen": lambda: build_failures(store, with_runs=False),
-        "the runs behind its first bar": lambda: build_behind(store, FailuresRequest(), bar),
+        "the runs behind its first bar": lambda: build_behind(
+            store, FailuresRequest(), bar, limit=PAGE
+        ),
         "latency percentiles by name": lambda: latencies(store),
         "where a call stands among those of its tool": lambda: standing(store, "search", 10**9),
         "50 runs that say a common word": lambda: runs_saying(store, "refund"),

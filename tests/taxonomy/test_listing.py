@@ -17,10 +17,12 @@ from replay.trace import Batch, Header, Outcome
 from taxonomy.classes import Shape
 from taxonomy.findings import Candidate, Diagnosis
 from taxonomy.judgements import diagnoses
+from taxonomy.query import filter as of_runs
 from taxonomy.query.compile import runs_meant
-from taxonomy.query.filter import ALL, Filter, of_traces, without_tasks
+from taxonomy.query.filter import ALL, Filter, of_traces, of_values, without_tasks
 from taxonomy.query.listing import (
     ORDERS,
+    PAGE,
     RunRow,
     run_order,
     run_rows,
@@ -120,7 +122,14 @@ def test_the_names_of_a_list_and_its_rows_are_in_its_order(
             whole = run_rows(store, chosen, order=ORDERS[order])
             expected = sorted(imported, key=SORTED[order])
             assert [*whole] == expected
-            assert run_order(store, chosen, order=ORDERS[order]) == [row.trace for row in expected]
+            traces = [row.trace for row in expected]
+            assert run_order(store, chosen, order=ORDERS[order]) == traces
+            for limit in (1, 2, 4):
+                few = of_values("trace", set(traces[::2]))
+                for each, names in ((chosen, traces), (chosen & few, traces[::2])):
+                    assert run_order(store, each, order=ORDERS[order], limit=limit) == names[:limit]
+                newest = run_order(store, chosen, order=ORDERS[order], limit=limit, newest=True)
+                assert newest == traces[: -limit - 1 : -1]
             assert runs_at(store, [row.trace for row in expected]) == whole
         sums = run_totals(store, chosen)
         assert (sums.runs, sums.failed) == (
@@ -152,33 +161,45 @@ def test_a_list_is_read_by_the_index_of_its_order(order: str) -> None:
 
 
 WALKED = [
-    ("", ""),
-    ("outcome:failed", ""),
-    ("tag:loop", "INDEX suggestion_class (class=?)"),
-    ("tagged:loop", "INDEX tag_class (class=?)"),
-    ("class:loop", "COVERING INDEX suggestion_first (trace=?)"),
-    ("tool:Bash", "COVERING INDEX span_tool (name=?)"),
-    ("tool.error:Bash", "COVERING INDEX span_tool (name=? AND status=?)"),
-    ("tool.error", "COVERING INDEX span_error (kind=?)"),
-    ("step.error", "COVERING INDEX span_error (kind=?)"),
-    ("refund", "INDEX trace_said"),
-    ("outcome:failed größe", "INDEX diagnosis_said"),
-]
+    ("", "", ""),
+    ("outcome:failed", "", ""),
+    ("tag:loop", "INDEX suggestion_class (class=?)", "INDEX suggestion_first (trace=?)"),
+    ("tagged:loop", "INDEX tag_class (class=?)", "INDEX tag_class (class=?)"),
+    ("class:loop", "COVERING INDEX suggestion_first (trace=?)",
+     "COVERING INDEX suggestion_first (trace=?)"),
+    ("tool:Bash", "COVERING INDEX span_tool (name=?)",
+     "COVERING INDEX span_tool (name=? AND status=? AND trace=?"),
+    ("tool.error:Bash", "COVERING INDEX span_tool (name=? AND status=?)",
+     "COVERING INDEX span_tool (name=? AND status=? AND trace=?"),
+    ("tool.error", "COVERING INDEX span_error (kind=?)", "COVERING INDEX span_error (kind=?)"),
+    ("step.error", "COVERING INDEX span_error (kind=?)", "COVERING INDEX span_error (kind=?)"),
+    ("refund", "INDEX trace_said", "INTEGER PRIMARY KEY (rowid=?)"),
+    ("outcome:failed größe", "INDEX diagnosis_said", "(trace=?)"),
+]  # fmt: skip
+"""A question, what is read for it of all runs, and what of each run of a page."""
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_a_list_is_walked_by_the_index_of_its_order_whatever_it_is_asked(order: str) -> None:
-    """What a question asks for is found once, and nothing that is found is sorted."""
+def test_a_list_is_walked_by_the_index_of_its_order_whatever_it_is_asked(
+    order: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What many runs say is found once for all of the list, or asked of each run of a page; nothing
+    that is found is sorted."""
+    monkeypatch.setattr(of_runs, "FEW", -1)  # in a database that is empty they would be few
     with closing(empty()) as store:
-        for query, index in WALKED:
-            chosen = runs_meant(store, query) & without_tasks({"held out"})
-            plans = planned(store, lambda: run_order(store, chosen, order=ORDERS[order]))  # noqa: B023
-            walks = [plan for sql, plan in plans if sql.endswith("imported_ns, trace")]
-            assert walks
-            for plan in walks:
-                assert f"INDEX trace_by_{order or 'import'}" in plan[0], query
-                assert any(index in step for step in plan), query
-                assert plan[-1] != "USE TEMP B-TREE FOR ORDER BY"
+        for query, index, of_each in WALKED:
+            for page, limit in ((False, None), (True, PAGE)):
+                chosen = runs_meant(store, query, page=page) & without_tasks({"held out"})
+                plans = planned(
+                    store,
+                    lambda: run_order(store, chosen, order=ORDERS[order], limit=limit),  # noqa: B023
+                )
+                walks = [plan for sql, plan in plans if "imported_ns, trace" in sql]
+                assert walks
+                for plan in walks:
+                    assert f"INDEX trace_by_{order or 'import'}" in plan[0], query
+                    assert any((of_each if page else index) in step for step in plan), query
+                    assert plan[-1] != "USE TEMP B-TREE FOR ORDER BY"
 
 
 def test_runs_that_ended_alike_are_sorted_without_their_rows() -> None:

@@ -13,7 +13,17 @@ from msgspec import structs
 
 from replay.store.handle import Store
 from taxonomy.classes import Attribution
-from taxonomy.failures import BYS, Bar, By, Pareto, iso_week, pareto, tally, untagged_runs
+from taxonomy.failures import (
+    BYS,
+    Bar,
+    By,
+    Pareto,
+    iso_week,
+    page_behind,
+    pareto,
+    tally,
+    untagged_runs,
+)
 from taxonomy.findings import Diagnosis, Finding
 from taxonomy.judgements import diagnoses
 from taxonomy.judgements.tags import TagRow
@@ -215,6 +225,11 @@ def held_together(store: Store, **asked: Any) -> Pareto:
     for bar in full.all_bars:
         alone = pareto(store, of=bar, **asked)
         assert next(each.runs for each in alone.all_bars if each.label == bar.label) == bar.runs
+        if not asked.get("by") and not asked.get("every"):
+            of = {name: value for name, value in asked.items() if name not in ("by", "every")}
+            of.pop("playbook", None)
+            for limit in (1, 2, 200):
+                assert page_behind(store, bar, limit, **of) == bar.runs[:limit]
     return full
 
 

@@ -21,6 +21,7 @@ from taxonomy.held_out import hidden, hold
 from taxonomy.judgements import diagnoses
 from taxonomy.judgements.tags import TagRow
 from taxonomy.owners import Owners
+from taxonomy.query import filter as filters
 from taxonomy.query.compile import runs_meant, words_meant
 from taxonomy.query.failures import tag_rows, tags_of
 from taxonomy.query.fields import BY_NAME, FIELDS, described
@@ -152,6 +153,14 @@ def test_a_question_chooses_the_runs_that_answer_it_read_one_by_one(runs: Runs, 
         return
     expected = runs.holding(tree)
     assert run_order(runs.store, meant) == expected
+    for few in (0, 2_000):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(filters, "FEW", few)
+            page = runs_meant(runs.store, query, page=True)
+            assert run_order(runs.store, page) == expected, few
+            assert run_order(runs.store, page, limit=3) == expected[:3], few
+            assert run_order(runs.store, page, limit=2, newest=True) == expected[:-3:-1], few
+            assert run_order(runs.store, runs_meant(runs.store, query)) == expected, few
     assert run_totals(runs.store, meant).runs == len(expected)
     assert pareto(runs.store, chosen=meant).failed == tally(runs.store, chosen=meant).failed
     assert tally(runs.store, chosen=meant).failed == run_totals(runs.store, meant).failed
@@ -312,6 +321,7 @@ def test_what_is_said_first_and_the_tags_of_a_run_are_found_by_index() -> None:
         plans = ways(
             store,
             lambda: run_order(store, runs_meant(store, "class:loop")),
+            lambda: run_order(store, runs_meant(store, "class:loop", page=True)),
             lambda: tags_of(store, key),
         )
         assert any("SEARCH p USING INDEX suggestion_class" in plan for plan in plans)

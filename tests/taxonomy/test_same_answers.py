@@ -16,7 +16,7 @@ from replay.store.search import traces_saying
 from taxonomy.failures import BYS
 from taxonomy.held_out import hold
 from taxonomy.judgements.schema import migrations, open_ledger
-from taxonomy.query import compile as compiled
+from taxonomy.query import filter as filters
 from taxonomy.query.compile import saying
 from taxonomy.query.failures import first_tools, starts_of, tag_rows
 from taxonomy.query.filter import of_traces
@@ -48,8 +48,11 @@ def same_runs(store: Store, words: Sequence[str]) -> None:
         read = run_order(store, of_traces(traces_saying(store, word)))
         for few in (0, 2_000):
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(compiled, "FEW_MESSAGES", few)
-                assert run_order(store, saying(store, word)) == read, (word, few)
+                patch.setattr(filters, "FEW", few)
+                for page in (False, True):
+                    said = saying(store, word, page=page)
+                    assert run_order(store, said) == read, (word, few, page)
+                    assert run_order(store, said, limit=2) == read[:2], (word, few, page)
 
 
 def same_counts(store: Store) -> None:

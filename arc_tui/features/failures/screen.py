@@ -43,6 +43,7 @@ from arc_tui.views.failures import (
     agreement,
     build_behind,
     build_failures,
+    can_be_paged,
     card,
     chosen_bar,
     is_here,
@@ -58,6 +59,7 @@ from replay.store.handle import Store
 from taxonomy.failures import BYS, By, RunBehind
 from taxonomy.owners import NOBODY, Owners
 from taxonomy.playbook import NO_PLAYBOOK, BadPlaybook, Playbook
+from taxonomy.query.listing import PAGE
 
 NO_FAILURES = "no failed runs here"
 
@@ -128,11 +130,12 @@ class FailuresScreen(ArcScreen):
             self.problem = problem
 
     class RunsRead(Message):
-        """The runs behind a bar were read."""
+        """The runs behind a bar were read, or the first of them."""
 
-        def __init__(self, behind: BehindBar) -> None:
+        def __init__(self, behind: BehindBar, *, is_whole: bool = True) -> None:
             super().__init__()
             self.behind = behind
+            self.is_whole = is_whole
 
     class LayersLoaded(Message):
         """The layers of two groups, or why there are none."""
@@ -229,11 +232,19 @@ class FailuresScreen(ArcScreen):
         self._reading = bar is not None
         if bar is not None:
             request, owners, playbook = self.view.request, self._owners, self._playbook
-            self.ask(
-                lambda store: build_behind(store, request, bar, owners, playbook),
-                self.RunsRead,
-                group="behind",
+            page_first = (
+                self.runs.behind.label != bar.label
+                and bar.count > PAGE
+                and can_be_paged(request, bar)
             )
+
+            def read(store: Store) -> BehindBar:
+                if page_first:
+                    page = build_behind(store, request, bar, owners, playbook, limit=PAGE)
+                    self.post_message(self.RunsRead(page, is_whole=False))
+                return build_behind(store, request, bar, owners, playbook)
+
+            self.ask(read, self.RunsRead, group="behind")
         self.set_class(bar is None, "-no-bar")
         label = format.one_line(bar.label) if bar is not None else ""
         self.query_one("#card").border_title = Text(label)
@@ -245,7 +256,7 @@ class FailuresScreen(ArcScreen):
         self.runs.border_title = f"{count} behind it{away}" if bar is not None else ""
 
     def on_failures_screen_runs_read(self, event: RunsRead) -> None:
-        self._reading = False
+        self._reading = self._reading and not event.is_whole
         self.runs.behind = event.behind
         self._open_wanted()
 

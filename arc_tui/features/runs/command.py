@@ -183,8 +183,9 @@ def newest_runs(store: Store, words: str, limit: int, *, with_held_out: bool) ->
     meant, tasks = chosen(store, words), hidden(store)
     seen = meant & without_tasks(tasks)
     every, visible = run_totals(store, meant), run_totals(store, seen)
-    order = run_order(store, meant if with_held_out else seen)[::-1]
-    rows = runs_at(store, order[:limit] if limit else order)
+    listed = chosen(store, words, page=bool(limit))
+    listed &= ALL if with_held_out else without_tasks(tasks)
+    rows = runs_at(store, run_order(store, listed, limit=limit or None, newest=True))
     of = every if with_held_out else visible
     totals = _Totals(of.runs, of.failed, of.cost_usd, of.cost_complete)
     held = HeldOutNote(tasks=tasks, runs=every.runs - visible.runs, shown=with_held_out)

@@ -60,6 +60,7 @@ from arc_tui.views.runs import (
     RunsView,
     build_runs,
     counted,
+    first_page,
     headline,
     nothing,
     title,
@@ -67,7 +68,7 @@ from arc_tui.views.runs import (
 from replay.store.handle import Store
 from taxonomy.judgements.diagnoses import undiagnosed
 from taxonomy.query.language import BadQuery, quote
-from taxonomy.query.listing import RunRow, runs_at
+from taxonomy.query.listing import PAGE, RunRow, runs_at
 
 if TYPE_CHECKING:
     from arc_tui.features.runs.offers import Offer
@@ -153,6 +154,14 @@ class RunsScreen(Watching):
             super().__init__()
             self.found = found
 
+    class PageRead(Message):
+        """The first page of a long list was read, and the rest of it is being counted."""
+
+        def __init__(self, arrangement: Arrangement, page: Listed) -> None:
+            super().__init__()
+            self.arrangement = arrangement
+            self.page = page
+
     class RowsRead(Message):
         """More of a list was read."""
 
@@ -230,7 +239,8 @@ class RunsScreen(Watching):
     @override
     def awaits(self) -> bool:
         coming = self._reading.under_way or self._import.may_bring_one
-        return super().awaits or (coming and not self.table.row_count)
+        only_a_page = self._reading.under_way and self.view is EMPTY
+        return super().awaits or only_a_page or (coming and not self.table.row_count)
 
     @property
     @override
@@ -248,14 +258,26 @@ class RunsScreen(Watching):
         """Read the runs as they are arranged now."""
         self._reading.begin()
         arrangement, shown, near = self.arrangement, self._with_held_out, self.table.at
+        is_new = self.view is EMPTY or arrangement != self.view.arrangement
+        page_first = is_new and not self.table.cursor
 
         def read(store: Store) -> RunsView | BadQuery:
             try:
+                if page_first:
+                    page = first_page(store, arrangement, with_held_out=shown)
+                    if len(page.traces) == PAGE:
+                        self.post_message(self.PageRead(arrangement, page))
                 return build_runs(store, arrangement, with_held_out=shown, near=near)
             except BadQuery as refused:
                 return refused
 
         return self.ask(read, self.Loaded, group="load")
+
+    def on_runs_screen_page_read(self, event: PageRead) -> None:
+        """Who sorts or asks sees the beginning of it, long before all of a large list is known."""
+        if self._reading.under_way and event.arrangement == self.arrangement:
+            self.listed = event.page
+            self.table.cursor = 0
 
     def on_runs_screen_loaded(self, event: Loaded) -> None:
         if self._reading.finish():
