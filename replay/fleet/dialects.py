@@ -31,7 +31,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
     `lookup` is a table (TraceId, Start, End) of when each trace was seen, `bucket` a column with
     the second that a span's half hour began, by which a table is sorted. `always` is a condition
     that stands in every question. `columns` are read when a trace is pulled. `services` are the
-    only ones whose runs are asked for, () for all.
+    only ones whose runs are asked for, () for all. Each span of a tool fulfils one of `tools`, which
+    indices decide where the table has such.
     """
 
     title: str
@@ -53,6 +54,11 @@ class Dialect(Struct, frozen=True, kw_only=True):
     output_tokens: str
     outcome: str
     variant: str
+    arguments: str
+    result: str
+    stop: str
+    answer: str
+    offers: str
     labels: Mapping[str, str]
     texts: str
     columns: tuple[str, ...]
@@ -60,6 +66,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     bucket: str | None = None
     always: str = ""
     services: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ("1",)
 
     def since(self, ns: int | str) -> str:
         """The condition of spans that began then or later; a parameter stands as `{name:Int64}`."""
@@ -196,6 +203,19 @@ def _variant(of: Attribute) -> str:
     return f"if({version} = '', '', trim(concat({name}, ' ', {version})))"
 
 
+def _tools_of_map(column: str, span_name: str) -> tuple[str, ...]:
+    """What `_kind` needs to be 'tool', as far as indices of names and values decide it."""
+    ((words, _),) = _words(attributes.OPERATIONS, ["tool"])
+    ((haystack, _),) = _words(attributes.HAYSTACK, ["tool"])
+    names = (*attributes.NAMING, "mlflow.spanType", "ai.operationId", "gen_ai.tool.name",
+             "gen_ai.tool.call.id")  # fmt: skip
+    keys = ", ".join(map(_text, names))
+    return (
+        f"hasAny(mapValues({column}), [{words}]) OR hasAny(mapKeys({column}), [{keys}])",
+        f"{span_name} IN ({haystack})",
+    )
+
+
 def _tool(of: Attribute, kind: str, span_name: str) -> str:
     bare = f"replaceRegexpOne({span_name}, '^execute_tool ', '')"
     return f"if({kind} = 'tool', coalesce(nullIf({_first(of, attributes.TOOL)}, ''), {bare}), '')"
@@ -218,6 +238,11 @@ def _of_attributes(
         "output_tokens": _count(of, attributes.USAGE_OUT),
         "outcome": _outcome(of, resource, root, labels),
         "variant": _variant(of),
+        "arguments": _first(of, attributes.ARGUMENTS),
+        "result": _first(of, attributes.RESULT),
+        "stop": _first(of, attributes.STOP),
+        "answer": of(attributes.OUTPUT),
+        "offers": _first(of, attributes.TOOLS),
         "labels": {
             "session": _first(of, attributes.SESSION),
             "service": resource("service.name"),
@@ -311,6 +336,7 @@ def _exporter_table(
         lookup=identifier(lookup)
         if tables.get(lookup, {}).keys() >= {"TraceId", "Start", "End"}
         else None,
+        tools=_tools_of_map("SpanAttributes", "SpanName") if form == "maps" else ("1",),
         **_of_attributes(of, resource, root=root, span_name="SpanName", labels=labels),
     )
 

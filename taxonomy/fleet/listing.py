@@ -88,7 +88,7 @@ def pages(
     until, last = window.until_ns, ""
     while True:
         sql = (
-            f"SELECT trace, start_ns FROM ({_starts(dialect, window)})"
+            f"SELECT trace, start_ns FROM ({starts(dialect, window)})"
             f" WHERE ({asked.sql}) AND (start_ns < {{until:Int64}}"
             " OR (start_ns = {until:Int64} AND trace > {last:String}))"
             f" ORDER BY start_ns DESC, trace LIMIT {PAGE}"
@@ -101,7 +101,7 @@ def pages(
             return
 
 
-def _starts(dialect: Dialect, window: Window) -> str:
+def starts(dialect: Dialect, window: Window) -> str:
     """When each trace of a window began, to the second. What is seen a day before tells those that
     only went on in it."""
     table, trace, start = dialect.spans, dialect.trace, dialect.start
