@@ -128,8 +128,9 @@ def _first(of: Attribute, thing: Thing) -> str:
 
 
 def _first_named(of: Attribute, names: Iterable[str]) -> str:
-    parts = [f"nullIf({of(name)}, '')" for name in names]
-    return f"coalesce({', '.join(parts)}, '')"
+    """A later name is looked up only in rows that lack the earlier ones."""
+    parts = [f"{of(name)} <> '', {of(name)}" for name in names]
+    return f"multiIf({', '.join(parts)}, '')"
 
 
 def _count(of: Attribute, thing: Thing) -> str:

@@ -71,6 +71,10 @@ class FleetFailures(Struct, frozen=True, kw_only=True):
     classes: int
     notes: tuple[str, ...]
 
+    @property
+    def unexplained_share(self) -> Rate:
+        return rate(len(self.unexplained), self.failed)
+
 
 ALL_CLASSES = len(FailureClass) - 1 + len(SUB_LABELS)
 """The named classes, and `other` by each of its sub-labels."""
@@ -119,9 +123,7 @@ def count_failures(
     )
 
 
-def _counts(
-    told: list[SqlClass], shown: dict[str, list[str]], failed: int
-) -> Iterator[ClassCount]:
+def _counts(told: list[SqlClass], shown: dict[str, list[str]], failed: int) -> Iterator[ClassCount]:
     """The classes, most first, those of two conditions once."""
     for label, traces in sorted(shown.items(), key=lambda each: (-len(each[1]), each[0])):
         parts = [each for each in told if each.label == label]
@@ -156,10 +158,19 @@ def _match(text: str, words: re.Pattern[str]) -> str:
     return f"match({text}, {_text(f'(?{flags}{without}){words.pattern}')})"
 
 
+def _has_any(text: str, words: re.Pattern[str]) -> str:
+    """The same of a pattern that is a choice of plain words, much faster in long texts."""
+    plain = words.pattern.split("|")
+    if any(re.escape(word).replace("\\ ", " ") != word for word in plain):
+        return _match(text, words)
+    return f"multiSearchAnyCaseInsensitive({text}, [{_texts(plain)}])"
+
+
 _SHOWN = (
-    f"if(lengthUTF8(reply) > {results.HEAD + results.TAIL}, concat(substringUTF8(reply, 1,"
-    f" {results.HEAD}), '\\n', substringUTF8(reply, -{results.TAIL})), reply)"
+    f"if(NOT (bad AND kind = 'tool'), '', if(lengthUTF8(reply) > {results.HEAD + results.TAIL}, concat(substringUTF8(reply, 1,"
+    f" {results.HEAD}), '\\n', substringUTF8(reply, -{results.TAIL})), reply))"
 )
+"""The part of an error that is read, "" of what is none."""
 
 
 def _why() -> str:
@@ -182,77 +193,84 @@ def _why() -> str:
 
 
 _SPANS = """
-SELECT {d.trace} AS trace, {d.span} AS id, toUnixTimestamp64Nano({d.start}) AS at,
-  {d.kind} AS kind, {d.parent} = '' AS is_root, {d.failed} AS bad,
-  if(bad, {d.message}, '') AS said, {d.tool} AS name,
-  if(kind = 'tool', {arguments}, '') AS asked, if(kind = 'tool', {result}, '') AS got,
-  if(got = '', said, got) AS reply, {shown} AS shown,
-  hasAny(JSONExtractKeys(asked), [{programs}]) AS program, {why} AS why,
-  asked <> '' AND (bad OR got <> '') AS is_told,
-  if(is_told, sipHash64(name, asked, reply, bad), 0) AS same,
-  why IN ({refusals}) AND NOT hasAny(
-    arrayMap(word -> lower(word), extractAll(name, '[A-Z]?[a-z]+|[A-Z]+')), [{interpreters}]
+SELECT *, why IN ({refusals}) AND NOT hasAny(
+    arrayMap(word -> lower(word), extractAll(tool_name, '[A-Z]?[a-z]+|[A-Z]+')), [{interpreters}]
   ) AS refused,
-  arrayExists(key -> match(key, {file}), JSONExtractKeys(asked)) AS names_file,
-  why = {transient} OR (why = {timeout} AND NOT program) AS passing,
-  kind = 'tool' AND {waits} AS waits,
-  if(kind = 'model', {stop}, '') AS stop, if(kind = 'model', {answer}, '') AS answer,
-  kind = 'model' AND {offers} <> '' AS offers
-FROM {d.spans}
-WHERE {d.trace} IN ({traces}) AND {since} AND (kind IN ('tool', 'model') OR is_root)
-LIMIT 1 BY trace, id
+  why = {transient} OR (why = {timeout} AND NOT program) AS passing
+FROM (SELECT *, {why} AS why
+FROM (SELECT *, if(told, sipHash64(tool_name, asked, reply, bad), 0) AS same, {shown} AS shown,
+  hasAny(keys, [{programs}]) AS program,
+  arrayExists(key -> match(key, {file}), keys) AS names_file,
+  if(kind = 'tool', {waits}, 0) AS waits
+FROM (SELECT *, if(got = '', said, got) AS reply, asked <> '' AND (bad OR got <> '') AS told,
+  if(bad, JSONExtractKeys(asked), []) AS keys
+FROM (
+  SELECT {d.trace} AS trace, {d.span} AS id, toUnixTimestamp64Nano({d.start}) AS at,
+    {d.kind} AS kind, {d.parent} = '' AS is_root, {d.failed} AS bad,
+    if(kind = 'tool', {d.tool}, '') AS tool_name, if(kind = 'tool', {arguments}, '') AS asked,
+    if(kind = 'tool', {result}, '') AS got, if(kind = 'model', {stop}, '') AS stop,
+    if(kind = 'model', {answer}, '') AS answer, kind = 'model' AND {offers} <> '' AS offers,
+    if(bad, {d.message}, '') AS said
+  FROM {d.spans}
+  WHERE {d.trace} IN ({traces}) AND {since} AND (kind IN ('tool', 'model') OR is_root)
+  LIMIT 1 BY trace, id
+))))
 """
 
-_CALL = "at, id, name, same, bad, why, refused, names_file, passing, waits, NOT bad AND got <> ''"
+_CALL = (
+    "at, id, tool_name, same, bad, why, refused, names_file, passing, waits, NOT bad AND got <> ''"
+)
 """A call as its tuple has it, by these numbers: 3 the name, 4 equal for equal calls with equal
 replies and 0 where either is not told, 5 failed, 6 why, 7 arguments refused, 8 names a file, 9 failed
 for the moment only, 10 still running, 11 worked."""
 
 _RUNS = """
+SELECT *, arrayMap(call -> arrayCount(ask -> ask <= call.1, asks), calls) AS steps,
+  arrayMap(call -> call.4, calls) AS same, arrayMap(call -> call.9, calls) AS passing,
+  arrayMap(call -> call.10, calls) AS waits, length(calls) AS n
+FROM (
 SELECT trace, min(at) AS began, countIf(kind IN ('model', 'tool', 'agent')) AS known,
   groupArrayIf(at, kind = 'model') AS asks,
   arraySort(call -> (call.1, call.2), groupArrayIf(({call}), kind = 'tool')) AS calls,
   argMaxIf((bad, said, stop, answer), (at, id), kind = 'model') AS last,
   argMinIf((bad, said), (at, id), kind = 'agent') AS agent,
   countIf(kind = 'model' AND (answer = '' OR match(answer, {called}))) AS calling,
-  countIf(offers) > 0 AS has_offers,
-  arrayMap(call -> arrayCount(ask -> ask <= call.1, asks), calls) AS steps,
-  length(calls) AS n
-FROM ({spans}) GROUP BY trace
+  countIf(offers) > 0 AS has_offers
+FROM ({spans}) GROUP BY trace)
 """
 _CALLED = r'"(tool_calls?|tool_use|tool-call|function_?[cC]alls?)"'
 """How a message says that it calls a tool."""
 
-_STEP_OF = "steps[indexOf(calls, call)]"
-_AGAIN = "calls[i].4 <> 0 AND calls[i].4 = calls[toInt64(i) - toInt64(p)].4"
+_AGAIN = "same[i] <> 0 AND same[i] = same[toInt64(i) - toInt64(p)]"
 _FROM = "range(toUInt32(i[1] - p), toUInt32(i[-1] + 1)"
-_LOOP = f"""arrayExists(p -> arrayExists(i ->
+_LOOP = f"""if(n - arrayUniq(same) < {loop.TIMES - 1}, 0, arrayExists(p -> arrayExists(i ->
   length(i) >= {loop.TIMES - 1} * p
   AND arrayUniq(arrayMap(at -> steps[at], {_FROM}, toUInt32(p)))) >= {loop.TIMES}
-  AND NOT if(arrayAll(at -> calls[at].9, {_FROM})), length(i) + p <= {loop.RETRIES + 1},
-    arrayAll(at -> calls[at].10, {_FROM})) AND length(i) + p < {loop.POLLS}),
+  AND NOT if(arrayAll(at -> passing[at], {_FROM})), length(i) + p <= {loop.RETRIES + 1},
+    arrayAll(at -> waits[at], {_FROM})) AND length(i) + p < {loop.POLLS}),
   arrayMap(part -> arrayFilter(i -> {_AGAIN}, part), arraySplit((i, again) -> NOT again,
     range(toUInt32(p + 1), toUInt32(n + 1)),
     arrayMap(i -> {_AGAIN}, range(toUInt32(p + 1), toUInt32(n + 1)))))),
-  range(1, {loop.LONGEST_CYCLE + 1}))"""
+  range(1, {loop.LONGEST_CYCLE + 1})))"""
 """`i` are the places of calls that repeat the one a cycle of `p` calls before, in an unbroken row."""
 
-_REFUSED = f"""arrayExists(tool ->
+_REFUSED = f"""if(NOT arrayExists(call -> call.7, calls), 0, arrayExists(tool ->
   arrayCount(call -> call.7 AND call.3 = tool, calls) >= {bad_args.STUBBORN}
   OR (NOT arrayExists(call -> call.7 AND call.3 = tool AND call.8, calls)
     AND arrayMax((call, step) -> if(call.3 = tool AND call.11, toInt64(step), -1), calls, steps)
       <= arrayMax((call, step) -> if(call.3 = tool AND call.7, toInt64(step), -1), calls, steps)),
-  arrayDistinct(arrayMap(call -> call.3, arrayFilter(call -> call.7, calls))))"""
+  arrayDistinct(arrayMap(call -> call.3, arrayFilter(call -> call.7, calls)))))"""
 
-_NO_TOOL = f"""arrayExists((call, step, i) -> call.6 = {_text(Kind.NO_TOOL)} AND (
+_NO_TOOL = f"""if(NOT arrayExists(call -> call.6 = {_text(Kind.NO_TOOL)}, calls), 0,
+  arrayExists((call, step, i) -> call.6 = {_text(Kind.NO_TOOL)} AND (
     i = n OR calls[i + 1].6 = {_text(Kind.NO_TOOL)}
     OR arrayExists((other, later) -> other.3 = call.3 AND later > step, calls, steps)),
-  calls, steps, arrayEnumerate(calls))"""
+  calls, steps, arrayEnumerate(calls)))"""
 
 _STOP = (
-    "replaceOne(replaceAll(lower(replaceRegexpAll(extract(trim(if(startsWith(last.3, '['),"
-    r" JSONExtractString(last.3, 1), last.3)), '^<?(?:\\w+\\.)*(\\w[\\w-]*)'),"
-    r" '([a-z])([A-Z])', '\\1_\\2')), '-', '_'), 'finish_reason_', '')"
+    "replaceOne(replaceAll(lower(replaceRegexpAll(extract(last.3,"
+    r" '^[\\[\'\"<\\s]*(?:\\w+\\.)*(\\w[\\w-]*)'), '([a-z])([A-Z])', '\\1_\\2')),"
+    " '-', '_'), 'finish_reason_', '')"
 )
 """The stop reason of the last model call, as `formats.common.stop` reads it."""
 
@@ -336,7 +354,7 @@ def _sql(dialect: Dialect, window: Window, asked: str, told: list[SqlClass]) -> 
         file=_text(f"(?i)^(?:{bad_args.FILE.pattern})$"),
         transient=_text(Kind.TRANSIENT),
         timeout=_text(Kind.TIMEOUT),
-        waits=_match("reply", loop.WAITING),
+        waits=_has_any("reply", loop.WAITING),
         **known,
     )
     runs = _RUNS.format(spans=spans, call=_CALL, called=_text(_CALLED))

@@ -53,8 +53,13 @@ def _window(since: str, until: str | None) -> Window:
 
 
 def question_options(command: Fn) -> Fn:
+    """Those of `window_options` for a list of runs; beside them `limit` and `db`."""
+    return with_options(window_options, limit_option, db_option)(command)
+
+
+def window_options(command: Fn) -> Fn:
     """What is asked of a store and what one query may take: `query`, `since`, `until`,
-    `max_seconds`, `max_read`, `limit`; beside them `as_json` and `db`."""
+    `max_seconds`, `max_read`; beside them `as_json`."""
     return with_options(
         click.argument("query", nargs=-1),
         click.option(
@@ -76,14 +81,12 @@ def question_options(command: Fn) -> Fn:
             show_default=True,
             help="A query may read so many GB.",
         ),
-        limit_option,
         json_option,
-        db_option,
     )(command)
 
 
-def _request(name: str, asked: dict[str, Any]) -> FleetRequest:
-    """The options of `question_options` as one request. Raises ArcError."""
+def fleet_request(name: str, asked: dict[str, Any]) -> FleetRequest:
+    """The options of `question_options`, or of `window_options`, as one request. Raises ArcError."""
     from arc_tui.features.fleet.run import FleetRequest
     from replay.fleet.connection import Bounds
 
@@ -93,7 +96,7 @@ def _request(name: str, asked: dict[str, Any]) -> FleetRequest:
         query=" ".join(asked["query"]),
         window=_window(asked["since"], asked["until"]),
         bounds=Bounds(seconds=asked["max_seconds"], bytes_read=asked["max_read"] * 1_000_000_000),
-        limit=asked["limit"] or None,
+        limit=asked.get("limit") or None,
     )
 
 
@@ -190,7 +193,7 @@ def ls(name: str | None, as_json: bool, db: Path | None, **asked: Any) -> int:
     from arc_tui.features.fleet.run import list_fleet
     from arc_tui.features.fleet.text import HEADINGS, cells, notes, summary
 
-    request = _request(name, asked)
+    request = fleet_request(name, asked)
     with open_store(db) as store:
         view = list_fleet(store, request)
     if as_json:
@@ -244,7 +247,7 @@ def pull(name: str, as_json: bool, db: Path | None, **asked: Any) -> int:
     from arc_tui.features.fleet.run import pull as pull_runs
     from arc_tui.features.fleet.text import pulled_lines
 
-    request, err = _request(name, asked), console(err=True)
+    request, err = fleet_request(name, asked), console(err=True)
     with open_store(db) as store:
         work = pull_runs(store, request, lambda note: print_line(err, note, "dim"))
         report = drain_import(work)
