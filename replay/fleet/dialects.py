@@ -31,8 +31,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
     `lookup` is a table (TraceId, Start, End) of when each trace was seen, `bucket` a column with
     the second that a span's half hour began, by which a table is sorted. `always` is a condition
     that stands in every question. `columns` are read when a trace is pulled. `services` are the
-    only ones whose runs are asked for, () for all. Each span of a tool fulfils one of `tools`, which
-    indices decide where the table has such.
+    only ones whose runs are asked for, () for all. Each span of a tool fulfils one of `tools`,
+    which indices decide where the table has such.
     """
 
     title: str

@@ -167,8 +167,9 @@ def _has_any(text: str, words: re.Pattern[str]) -> str:
 
 
 _SHOWN = (
-    f"if(NOT (bad AND kind = 'tool'), '', if(lengthUTF8(reply) > {results.HEAD + results.TAIL}, concat(substringUTF8(reply, 1,"
-    f" {results.HEAD}), '\\n', substringUTF8(reply, -{results.TAIL})), reply))"
+    f"if(NOT (bad AND kind = 'tool'), '', if(lengthUTF8(reply) > {results.HEAD + results.TAIL},"
+    f" concat(substringUTF8(reply, 1, {results.HEAD}), '\\n', substringUTF8(reply,"
+    f" -{results.TAIL})), reply))"
 )
 """The part of an error that is read, "" of what is none."""
 
@@ -221,8 +222,8 @@ _CALL = (
     "at, id, tool_name, same, bad, why, refused, names_file, passing, waits, NOT bad AND got <> ''"
 )
 """A call as its tuple has it, by these numbers: 3 the name, 4 equal for equal calls with equal
-replies and 0 where either is not told, 5 failed, 6 why, 7 arguments refused, 8 names a file, 9 failed
-for the moment only, 10 still running, 11 worked."""
+replies and 0 where either is not told, 5 failed, 6 why, 7 arguments refused, 8 names a file, 9
+failed for the moment only, 10 still running, 11 worked."""
 
 _RUNS = """
 SELECT *, arrayMap(call -> arrayCount(ask -> ask <= call.1, asks), calls) AS steps,
@@ -252,7 +253,7 @@ _LOOP = f"""if(n - arrayUniq(same) < {loop.TIMES - 1}, 0, arrayExists(p -> array
     range(toUInt32(p + 1), toUInt32(n + 1)),
     arrayMap(i -> {_AGAIN}, range(toUInt32(p + 1), toUInt32(n + 1)))))),
   range(1, {loop.LONGEST_CYCLE + 1})))"""
-"""`i` are the places of calls that repeat the one a cycle of `p` calls before, in an unbroken row."""
+"""`i` are the places of calls, one after another, that repeat the call a cycle of `p` before."""
 
 _REFUSED = f"""if(NOT arrayExists(call -> call.7, calls), 0, arrayExists(tool ->
   arrayCount(call -> call.7 AND call.3 = tool, calls) >= {bad_args.STUBBORN}
@@ -279,7 +280,10 @@ def _stops(*meant: str) -> str:
     return _texts(sorted(word for word, stop in STOP_WORDS.items() if stop in meant))
 
 
-_SERVED = f"((last.1 AND {_match('last.2', cap_hit.SERVING_WORDS)}) OR (agent.1 AND {_match('agent.2', cap_hit.SERVING_WORDS)}))"
+_SERVED = (
+    f"((last.1 AND {_match('last.2', cap_hit.SERVING_WORDS)})"
+    f" OR (agent.1 AND {_match('agent.2', cap_hit.SERVING_WORDS)}))"
+)
 _CAPPED = (
     f"NOT {_SERVED} AND ((last.1 AND {_match('last.2', cap_hit.CAP_WORDS)})"
     f" OR (agent.1 AND {_match('agent.2', cap_hit.CAP_WORDS)})"
@@ -297,13 +301,13 @@ _IDLE = "n = 0 AND has_offers AND calling = 0 AND length(asks) > 0"
 CLASSES: tuple[SqlClass, ...] = (
     SqlClass(
         failure=FailureClass.LOOP, sub=None, needs=("arguments", "result"), condition=_LOOP,
-        counts=f"{loop.TIMES} or more rounds of up to {loop.LONGEST_CYCLE} calls in an unbroken row,"
+        counts=f"{loop.TIMES} or more rounds of up to {loop.LONGEST_CYCLE} calls one after another"
         " with the same arguments and results",
         beside="repeats with other calls between, nearly equal calls, repeated messages",
     ),
     SqlClass(
         failure=FailureClass.BAD_ARGS, sub=None, needs=("arguments", "result"), condition=_REFUSED,
-        counts="arguments refused by the words of a failed call, and no later good call of the tool;"
+        counts="arguments refused in a failed call's words, and no later good call of the tool;"
         f" or refused {bad_args.STUBBORN} times",
         beside="calls that do not fit their schema, and calls on files",
     ),

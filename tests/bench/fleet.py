@@ -71,7 +71,8 @@ _SHOWN = (
     """ toString(j), '","response":"', result, '"}}]}}')"""
 )
 _GATHERED = """
-SELECT r, sort, steps, trace, model, began, arraySort(x -> x.1, groupArray((j, {piece}, {shown}))) AS told
+SELECT r, sort, steps, trace, model, began,
+  arraySort(x -> x.1, groupArray((j, {piece}, {shown}))) AS told
 FROM bench.calls GROUP BY r, sort, steps, trace, model, began
 """
 

@@ -95,7 +95,8 @@ CASES = (
          said="I have found the order. Now I will look for the parcel."),
     # cap hit, serving error
     Case("cut off", (_get(1),), "other / cap hit", said="It is on", stop="length"),
-    Case("cut off by Gemini", (_get(1),), "other / cap hit", said="It", stop="FinishReason.MAX_TOKENS"),
+    Case("cut off by Gemini", (_get(1),), "other / cap hit", said="It",
+         stop="FinishReason.MAX_TOKENS"),
     Case("timed out", (_get(1),), "other / cap hit", said="", error="deadline exceeded", stop=""),
     Case("overloaded", (_get(1),), "other / serving error", said="", error="overloaded_error: busy",
          stop=""),

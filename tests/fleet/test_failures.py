@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,12 +11,11 @@ from replay.fleet.dialects import find_dialect
 from replay.fleet.stores import FleetStore
 from replay.store.read import load
 from taxonomy.classes import class_label
-from taxonomy.fleet.failures import ALL_CLASSES, CLASSES, FleetFailures, count_failures
+from taxonomy.fleet.failures import CLASSES, FleetFailures, count_failures
 from taxonomy.judgements.schema import open_ledger
 from taxonomy.rules import RuleContext, bad_args, cap_hit, findings, gave_up, loop, wrong_tool
-from tests.fleet import classes, exporter
+from tests.fleet import classes
 from tests.fleet.conftest import Store
-from tests.fleet.test_command import _at_home, arc, prod, refused  # noqa: F401
 from tests.fleet.test_questions import ALL
 from tests.replay.otlp_case import hexed
 
@@ -27,19 +24,6 @@ pytestmark = [pytest.mark.process, pytest.mark.slow]
 RULES = {rule.NAME for rule in (loop, bad_args, wrong_tool, gave_up, cap_hit)}
 FORMS = ("maps", "json", "signoz")
 EXPECTED = {hexed(classes.trace_of(each), 32): each for each in classes.CASES}
-
-
-@pytest.fixture(scope="module")
-def cases(fleet: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The runs of every class in each form, beside the file they came from."""
-    file = classes.write(tmp_path_factory.mktemp("classes") / "runs.jsonl")
-    fleet.fill("class_maps", file)
-    fleet.fill("class_json", file, json=True)
-    fleet.client.command("CREATE DATABASE class_signoz")
-    for statement in exporter.signoz_tables("class_signoz.signoz_index_v3"):
-        fleet.client.command(statement)
-    fleet.insert("class_signoz.signoz_index_v3", exporter.signoz_rows(file))
-    yield file
 
 
 def ask(fleet: Store, database: str, query: str = "") -> FleetFailures:
@@ -88,26 +72,6 @@ def test_each_class_occurs_and_is_nearly_met() -> None:
     assert sum(not each.shows for each in classes.CASES) > 10
 
 
-def test_the_command_counts_with_intervals_and_names_what_it_leaves_out(
-    fleet: Store, cases: Path
-) -> None:
-    arc("fleet", "add", "prod", fleet.url("class_maps"))
-    printed = arc("fleet", "failures", "prod", "--since", "2020")
-    lines = [line.split("\t") for line in printed.stdout.splitlines()]
-    counts = {line[0]: line for line in lines}
-    loops = sum(each.shows == "loop" for each in classes.CASES)
-    assert counts["loop"][1] == str(loops)
-    assert "–" in counts["loop"][2]  # the interval
-    none = sum(not each.shows for each in classes.CASES)
-    assert counts["not explained by these"][1] == str(none)
-    labels = {each.label for each in CLASSES}
-    assert f"a part of {len(labels)} of {ALL_CLASSES} classes" in printed.stderr
-    assert "the step, the evidence" in printed.stderr
-    found = json.loads(arc("fleet", "failures", "prod", "--since", "2020", "--json").stdout)
-    assert found["failed"] == len(classes.CASES)
-    assert {len(row["traces"]) for row in found["rows"] if row["label"] == "loop"} == {loops}
-
-
 def test_a_question_narrows_what_is_counted(fleet: Store, cases: Path) -> None:
     found = ask(fleet, "class_maps", "tool:lookup or tool:refund_order")
     named = [each for each in classes.CASES if {"lookup", "refund_order"} & {
@@ -120,24 +84,3 @@ def test_without_outcomes_failed_means_errors_and_idle_runs_are_not_counted(flee
     found = ask(fleet, "no_outcome")
     assert not found.by_outcome
     assert any("outcome:failed is taken as errors>0" in note for note in found.notes)
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("staging",), "no fleet 'staging'"),
-        (("prod", "tag:loop"), "tag cannot be asked of this store"),
-        (("prod", "outcom:failed"), "did you mean 'outcome'"),
-        (("prod", "(steps>3"), "("),
-        (("prod", "--since", "yesterday"), "'yesterday' is no time"),
-    ],
-)
-def test_bad_input_gets_a_sentence(prod: Store, words: tuple[str, ...], said: str) -> None:
-    assert said in refused("fleet", "failures", *words)
-
-
-def test_no_failed_run_is_said(prod: Store) -> None:
-    assert (
-        "No failed runs match 'steps>90'"
-        in arc("fleet", "failures", "prod", "steps>90", "--since", "2020").stderr
-    )

@@ -86,7 +86,7 @@ def window_options(command: Fn) -> Fn:
 
 
 def fleet_request(name: str, asked: dict[str, Any]) -> FleetRequest:
-    """The options of `question_options`, or of `window_options`, as one request. Raises ArcError."""
+    """The options of `question_options` or `window_options` as one request. Raises ArcError."""
     from arc_tui.features.fleet.run import FleetRequest
     from replay.fleet.connection import Bounds
 
