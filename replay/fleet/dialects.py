@@ -32,7 +32,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
     the second that a span's half hour began, by which a table is sorted. `always` is a condition
     that stands in every question. `columns` are read when a trace is pulled. `services` are the
     only ones whose runs are asked for, () for all. Each span of a tool fulfils one of `tools`,
-    which indices decide where the table has such.
+    which indices decide where the table has such. `light` selects a row without what its request
+    holds, which is long and copied whenever attributes are looked at.
     """
 
     title: str
@@ -67,6 +68,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     always: str = ""
     services: tuple[str, ...] = ()
     tools: tuple[str, ...] = ("1",)
+    light: str = "*"
 
     def since(self, ns: int | str) -> str:
         """The condition of spans that began then or later; a parameter stands as `{name:Int64}`."""
@@ -217,6 +219,11 @@ def _tools_of_map(column: str, span_name: str) -> tuple[str, ...]:
     )
 
 
+def _light_map(column: str) -> str:
+    long = ", ".join(map(_text, (attributes.INPUT, attributes.SYSTEM)))
+    return f"* REPLACE (mapFilter((k, v) -> k NOT IN ({long}), {column}) AS {column})"
+
+
 def _tool(of: Attribute, kind: str, span_name: str) -> str:
     bare = f"replaceRegexpOne({span_name}, '^execute_tool ', '')"
     return f"if({kind} = 'tool', coalesce(nullIf({_first(of, attributes.TOOL)}, ''), {bare}), '')"
@@ -338,6 +345,7 @@ def _exporter_table(
         if tables.get(lookup, {}).keys() >= {"TraceId", "Start", "End"}
         else None,
         tools=_tools_of_map("SpanAttributes", "SpanName") if form == "maps" else ("1",),
+        light=_light_map("SpanAttributes") if form == "maps" else "*",
         **_of_attributes(of, resource, root=root, span_name="SpanName", labels=labels),
     )
 

@@ -252,9 +252,7 @@ KIND_WORDS: tuple[tuple[Kind, re.Pattern[str]], ...] = tuple(
     for kind, rows in groupby(RUNTIMES, lambda row: row.kind)
 )
 
-ENVIRONMENT = re.compile(
-    r"command not found|no module named|modulenotfounderror|importerror", re.I
-)
+ENVIRONMENT = re.compile(r"command not found|no module named|modulenotfounderror|importerror", re.I)
 _PROGRAM = re.compile(r"traceback \(most recent call last\)", re.I)
 SHELL_SYNTAX = re.compile(r"^\S*(?:ba|z|da)?sh: .*(?:syntax error|unexpected|unmatched)", re.M)
 SHELL_OPTION = re.compile(

@@ -212,8 +212,8 @@ FROM (
     if(kind = 'tool', {result}, '') AS got, if(kind = 'model', {stop}, '') AS stop,
     if(kind = 'model', {answer}, '') AS answer, kind = 'model' AND {offers} <> '' AS offers,
     if(bad, {d.message}, '') AS said
-  FROM {d.spans}
-  WHERE {d.trace} IN ({traces}) AND {since} AND (kind IN ('tool', 'model') OR is_root)
+  FROM (SELECT {d.light} FROM {d.spans} WHERE {d.trace} IN ({traces}) AND {since})
+  WHERE kind IN ('tool', 'model') OR is_root
   LIMIT 1 BY trace, id
 ))))
 """
