@@ -7,17 +7,36 @@ pulled into a database here, and both must tell the same of each.
 
 from __future__ import annotations
 
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
+from arc_tui.features.fleet import run as fleet_run
+from replay.fleet.connection import Bounds, Connection
+from replay.fleet.stores import FleetStore, keep_store, variable
+from replay.store.read import load
+from taxonomy.classes import class_label
+from taxonomy.fleet.compile import Window
+from taxonomy.fleet.failures import count_failures
+from taxonomy.fleet.listing import list_runs
+from taxonomy.judgements.schema import open_ledger
+from taxonomy.query.compile import runs_meant
+from taxonomy.query.listing import run_rows
+from taxonomy.rules import RuleContext, findings
+from tests.bench.measure import Row
 from tests.fleet import exporter
+from tests.fleet.conftest import PASSWORD, USER, Store, serving
 
 RUNS = 50_000
 DAYS = 7
 BEGAN_NS = 1_795_219_200_000_000_000
 """The first day begins here, at midnight UTC."""
 
+DAY_NS = 86_400 * 10**9
 SEED = 27
-_STEP_NS = DAYS * 86_400 * 10**9 // RUNS
+_STEP_NS = DAYS * DAY_NS // RUNS
 
 WORDS = (
     "order parcel carrier depot address label refund card payment invoice customer request state"
@@ -167,7 +186,7 @@ _AT_ONCE = 5_000
 """Runs whose model calls are inserted together: their contexts stand in memory."""
 
 
-def fill(client: Any, runs: int = RUNS) -> int:
+def fill(client: Any, runs: int) -> int:
     """Make the store of so many runs in the database `bench`; returns how many spans it has."""
     client.command("CREATE DATABASE bench")
     for statement in exporter.tables("bench.otel_traces"):
@@ -195,3 +214,85 @@ def fill(client: Any, runs: int = RUNS) -> int:
     for table in ("runs", "calls", "gathered"):
         client.command(f"DROP TABLE bench.{table}")
     return int(client.command("SELECT count() FROM bench.otel_traces"))
+
+
+SAMPLE = 500
+"""Runs that are pulled, to be compared with what the store says of them."""
+
+NAME = "bench"
+BOUNDS = Bounds(seconds=300)
+
+
+def rows(folder: Path) -> Iterator[Row]:
+    """Questions to the store, each as if it were the first; then the sample, run by run."""
+    os.environ |= {"ARC_CONFIG_DIR": str(folder), variable(NAME): PASSWORD}
+    with serving(folder / "clickhouse", "--user", USER, "--password", PASSWORD) as store:
+        began = time.perf_counter()
+        spans = fill(store.client, RUNS)
+        size = f"{RUNS:,} runs, {spans:,} spans"
+        yield Row(f"{size}: made by SQL", f"{time.perf_counter() - began:.0f} s", "no goal")
+        keep_store(fleet_run.stores_file(), NAME, FleetStore(url=store.url("bench")))
+        yield from _questions(store, size)
+        yield from _sample(folder / "arc.db")
+
+
+def _questions(store: Store, size: str) -> Iterator[Row]:
+    window = Window(BEGAN_NS, BEGAN_NS + DAYS * DAY_NS)
+    with fleet_run.open_fleet(NAME, BOUNDS) as fleet:
+        ask, dialect = fleet.connection, fleet.dialect
+        for what, query, goal in (
+            ("newest 100 runs", "", "no goal"),
+            ("newest 100 failed runs", "outcome:failed", "goal 1 s"),
+            ("newest 100 with a failed call of a tool", "tool.error:refund_order", "goal 0.5 s"),
+        ):
+            work = lambda query=query: list_runs(ask, dialect, query, window, limit=100)  # noqa: E731
+            yield Row(f"{size}: {what}", _taken(store, ask, work), goal)
+        work = lambda: count_failures(ask, dialect, "", window)  # noqa: E731
+        yield Row(f"{size}: failed runs by class", _taken(store, ask, work), "goal 3 s")
+
+
+def _taken(store: Store, ask: Connection, work: Callable[[], object]) -> str:
+    """The fastest of three, what the store remembers of conditions forgotten before each."""
+    times: list[float] = []
+    for _ in range(3):
+        store.client.command("SYSTEM DROP QUERY CONDITION CACHE")
+        read, began = ask.read.bytes_read, time.perf_counter()
+        work()
+        times.append(time.perf_counter() - began)
+    return f"{min(times):.2f} s, {(ask.read.bytes_read - read) / 1e6:,.0f} MB read"
+
+
+def _sample(path: Path) -> Iterator[Row]:
+    """The newest runs, pulled: the store's sums, and its classes, against those of the rules."""
+    until = BEGAN_NS + DAYS * DAY_NS
+    window = Window(until - 2 * SAMPLE * _STEP_NS, until)
+    asked = fleet_run.FleetRequest(
+        fleet=NAME, query="", window=window, bounds=BOUNDS, limit=SAMPLE
+    )  # fmt: skip
+    with open_ledger(path) as store, fleet_run.open_fleet(NAME, BOUNDS) as fleet:
+        began = time.perf_counter()
+        for _ in fleet_run.pull(store, asked, lambda note: None):
+            pass
+        took = (time.perf_counter() - began) / SAMPLE
+        yield Row(f"a run of {SAMPLE} pulled and diagnosed", f"{took * 1000:.0f} ms", "goal 500 ms")
+        there = list_runs(fleet.connection, fleet.dialect, "", window, limit=SAMPLE).rows
+        here = {row.source_id: row for row in run_rows(store, runs_meant(store, ""))}
+        names = ("spans", "steps", "calls", "errors", "input_tokens", "output_tokens", "outcome")
+        same = sum(
+            all(getattr(run, name) == getattr(here[run.trace], name) for name in names)
+            for run in there
+        )
+        yield Row("runs with the same counts in store and pull", f"{same} of {len(here)}", "all")
+        counted: dict[str, set[str]] = {}
+        for each in count_failures(fleet.connection, fleet.dialect, "", window).rows:
+            for trace in each.traces:
+                counted.setdefault(trace, set()).add(each.label)
+        failed = [row for row in here.values() if row.outcome == "failed"]
+        agree = 0
+        for row in failed:
+            said = findings(RuleContext(load(store, row.trace)))
+            labels = {class_label(each.failure, each.sub) for each in said}
+            agree += counted.get(row.source_id or "", set()) <= labels
+        yield Row(
+            "failed runs whose SQL classes a rule finds too", f"{agree} of {len(failed)}", "all"
+        )
