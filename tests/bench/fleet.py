@@ -24,7 +24,8 @@ from taxonomy.fleet.listing import list_runs
 from taxonomy.judgements.schema import open_ledger
 from taxonomy.query.compile import runs_meant
 from taxonomy.query.listing import run_rows
-from taxonomy.rules import RuleContext, findings
+from taxonomy.rules import findings
+from taxonomy.rules.rule import RuleContext
 from tests.bench.measure import Row
 from tests.fleet import exporter
 from tests.fleet.conftest import PASSWORD, USER, Store, serving

@@ -13,7 +13,8 @@ from replay.store.read import load
 from taxonomy.classes import class_label
 from taxonomy.fleet.failures import CLASSES, FleetFailures, count_failures
 from taxonomy.judgements.schema import open_ledger
-from taxonomy.rules import RuleContext, bad_args, cap_hit, findings, gave_up, loop, wrong_tool
+from taxonomy.rules import bad_args, cap_hit, findings, gave_up, loop, wrong_tool
+from taxonomy.rules.rule import RuleContext
 from tests.fleet import classes
 from tests.fleet.conftest import Store
 from tests.fleet.test_questions import ALL
