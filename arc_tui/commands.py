@@ -107,6 +107,7 @@ FLEET = _group(
     "Trace stores of a team, in ClickHouse: list their runs, copy runs from them.",
     {
         "add": "arc_tui.features.fleet.command:add",
+        "failures": "arc_tui.features.fleet.failures:failures",
         "ls": "arc_tui.features.fleet.command:ls",
         "pull": "arc_tui.features.fleet.command:pull",
         "rm": "arc_tui.features.fleet.command:remove",

@@ -77,6 +77,11 @@ class Dialect(Struct, frozen=True, kw_only=True):
     `outcome` is 'passed' or 'failed'. `lookup` is a table (TraceId, Start, End) of when each trace
     was seen. `read` copies traces, which come in the format of that name. `services` are the only
     ones whose runs are asked for, () for all; `notes` say what no answer of the store tells.
+
+    What a call asked and got (`arguments`, `result`), how a model call ended (`stop`), its `answer`
+    and the tools it had (`offers`) are "" where the table has no such column. Each span of a tool
+    fulfils one of `tools`, which indices decide where the table has such. `light` selects a row
+    without what its request holds, which is long and copied whenever attributes are looked at.
     """
 
     title: str
@@ -102,6 +107,13 @@ class Dialect(Struct, frozen=True, kw_only=True):
     lookup: str | None = None
     services: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    arguments: str = ""
+    result: str = ""
+    stop: str = ""
+    answer: str = ""
+    offers: str = ""
+    tools: tuple[str, ...] = ("1",)
+    light: str = "*"
 
     @property
     def spans(self) -> str:
@@ -141,9 +153,10 @@ def literals(values: Iterable[str]) -> str:
 
 
 def first_of(of: Attribute, names: Sequence[str]) -> str:
-    """The first of these attributes that is there."""
-    parts = [f"nullIf({of(name)}, '')" for name in names]
-    return f"coalesce({', '.join(parts)}, '')"
+    """The first of these attributes that is there. A later one is looked up only in rows that lack
+    the earlier ones."""
+    parts = [f"{of(name)} <> '', {of(name)}" for name in names]
+    return f"multiIf({', '.join(parts)}, '')"
 
 
 def first_count(of: Attribute, names: Sequence[str]) -> str:

@@ -23,6 +23,7 @@ from replay.fleet import langfuse
 from replay.fleet.connection import Connection, identifier
 from replay.fleet.dialect import (
     Attribute,
+    Dialect,
     RunFact,
     Table,
     Tables,
@@ -31,7 +32,6 @@ from replay.fleet.dialect import (
     literal,
     literals,
 )
-from replay.fleet.dialect import Dialect as Dialect
 from replay.fleet.spans import read_rows
 from replay.fleet.stores import BadFleet, FleetStore
 from replay.formats import otlp
@@ -134,6 +134,24 @@ def _variant(of: Attribute) -> str:
     return f"if({version} = '', '', trim(concat({name}, ' ', {version})))"
 
 
+def _tools_of_map(column: str, span_name: str) -> tuple[str, ...]:
+    """What `_kind` needs to be 'tool', as far as indices of names and values decide it."""
+    ((words, _),) = _words(attributes.OPERATIONS, ["tool"])
+    ((haystack, _),) = _words(attributes.HAYSTACK, ["tool"])
+    names = (*attributes.NAMING, "mlflow.spanType", "ai.operationId", "gen_ai.tool.name",
+             "gen_ai.tool.call.id")  # fmt: skip
+    keys = literals(names)
+    return (
+        f"hasAny(mapValues({column}), [{words}]) OR hasAny(mapKeys({column}), [{keys}])",
+        f"{span_name} IN ({haystack})",
+    )
+
+
+def _light_map(column: str) -> str:
+    long = literals((attributes.INPUT, attributes.SYSTEM))
+    return f"* REPLACE (mapFilter((k, v) -> k NOT IN ({long}), {column}) AS {column})"
+
+
 def _tool(of: Attribute, kind: str, span_name: str) -> str:
     bare = f"replaceRegexpOne({span_name}, '^execute_tool ', '')"
     named = first_of(of, attributes.TOOL.names)
@@ -157,6 +175,11 @@ def _of_attributes(
         "output_tokens": first_count(of, attributes.USAGE_OUT.names),
         "outcome": RunFact(table=table, value=_outcome(of, resource, labels), condition=root),
         "variant": _variant(of),
+        "arguments": first_of(of, attributes.ARGUMENTS.names),
+        "result": first_of(of, attributes.RESULT.names),
+        "stop": first_of(of, attributes.STOP.names),
+        "answer": of(attributes.OUTPUT),
+        "offers": first_of(of, attributes.TOOLS.names),
         "labels": {
             name: RunFact(table=table, value=value)
             for name, value in {
@@ -252,6 +275,8 @@ def _exporter_table(
         lookup=identifier(lookup)
         if tables.get(lookup, {}).keys() >= {"TraceId", "Start", "End"}
         else None,
+        tools=_tools_of_map("SpanAttributes", "SpanName") if form == "maps" else ("1",),
+        light=_light_map("SpanAttributes") if form == "maps" else "*",
         **_of_attributes(spans, of, resource, root=root, span_name="SpanName", labels=labels),
     )
 

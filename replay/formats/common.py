@@ -86,7 +86,7 @@ _WORDS: dict[Stop, str] = {
 and of the agents that have their own. What says that nothing is known (`unknown`, `other`) is not
 among them."""
 
-_STOPS = {word: stop for stop, words in _WORDS.items() for word in words.split()}
+STOP_WORDS = {word: stop for stop, words in _WORDS.items() for word in words.split()}
 _STOP_NAME = re.compile(r"<?(?:\w+\.)*(\w[\w-]*)(?::.*>)?", re.S)
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _LONGEST_STOP = 200
@@ -114,7 +114,7 @@ def stop(raw: Json, answer: Message | None = None) -> Stop | None:
         return None
     named = _STOP_NAME.fullmatch(raw.strip())
     shape = _HUMP.sub("_", named[1]).lower().replace("-", "_") if named is not None else ""
-    return stop_with(_STOPS.get(shape.removeprefix("finish_reason_")), answer)
+    return stop_with(STOP_WORDS.get(shape.removeprefix("finish_reason_")), answer)
 
 
 def stop_with(said: Stop | None, answer: Message | None) -> Stop | None:

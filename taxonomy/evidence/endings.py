@@ -97,7 +97,7 @@ _OFFERS = re.compile(r"\bif (?:you|so|there|any|it|this)\b|\bfeel free\b|\bwant 
 _PROSE = re.compile(r"^[\s>*\-\d.#]*[A-Za-z“\"'][^{}<>=;|$]*$")
 
 
-_NOTHING = {"", "(no content)", "none", "null", "..."}
+NOTHING = {"", "(no content)", "none", "null", "..."}
 
 
 _LAST_LINES = 6
@@ -266,7 +266,7 @@ def _announces(sentence: str) -> bool:
 def _says_nothing(thread: Sequence[Turn]) -> bool:
     """No words at the end, or a scrap of one straight after a failed call."""
     words = thread[-1].said
-    if words.lower() in _NOTHING:
+    if words.lower() in NOTHING:
         return True
     before = thread[-2].acts if len(thread) > 1 else ()
     scrap = len(words.split()) < 2 and words.isalpha()

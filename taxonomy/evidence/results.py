@@ -247,17 +247,15 @@ class Reply(Struct, frozen=True, kw_only=True):
         return gist(self.text)
 
 
-_WORDS: tuple[tuple[Kind, re.Pattern[str]], ...] = tuple(
+KIND_WORDS: tuple[tuple[Kind, re.Pattern[str]], ...] = tuple(
     (kind, re.compile("|".join(row.pattern for row in rows), re.I | re.M))
     for kind, rows in groupby(RUNTIMES, lambda row: row.kind)
 )
 
-_ENVIRONMENT = re.compile(
-    r"command not found|no module named|modulenotfounderror|importerror", re.I
-)
+ENVIRONMENT = re.compile(r"command not found|no module named|modulenotfounderror|importerror", re.I)
 _PROGRAM = re.compile(r"traceback \(most recent call last\)", re.I)
-_SHELL_SYNTAX = re.compile(r"^\S*(?:ba|z|da)?sh: .*(?:syntax error|unexpected|unmatched)", re.M)
-_SHELL_OPTION = re.compile(
+SHELL_SYNTAX = re.compile(r"^\S*(?:ba|z|da)?sh: .*(?:syntax error|unexpected|unmatched)", re.M)
+SHELL_OPTION = re.compile(
     r"^\S+: (?:invalid|unrecognized|unknown|illegal|ambiguous) option|^\S+: error: unrecognized arg"
     r"|^\S+: (?:missing (?:file )?operand|option requires an argument|too (?:few|many) arguments)"
     r"|^\S+: error: the following arguments are required|^error: unexpected argument '",
@@ -270,7 +268,7 @@ _HEADING = re.compile(r"\s*(?:errors?|exception|stderr|stdout|output)?\s*:?\s*",
 _AT_LINE = re.compile(r"code execution failed at line .* due to:\s*(?=\S)", re.I)
 """Where in a program an error stands: that is not what it says."""
 
-_HEAD, _TAIL = 600, 300
+HEAD, TAIL = 600, 300
 """Where in a long text an error says what it is: at its head, or in a traceback's last lines."""
 
 
@@ -291,23 +289,23 @@ def report(words: str) -> Reply:
 
 def kind_of(text: str, *, shell: bool = False) -> Kind:
     """What an error's text describes. In a shell only the shell's own words count."""
-    shown = text if len(text) <= _HEAD + _TAIL else f"{text[:_HEAD]}\n{text[-_TAIL:]}"
+    shown = text if len(text) <= HEAD + TAIL else f"{text[:HEAD]}\n{text[-TAIL:]}"
     if shell and "<tool_use_error>" not in shown:
         return _shell_kind(shown)
-    for kind, words in _WORDS:
+    for kind, words in KIND_WORDS:
         if words.search(shown):
             return kind
     return Kind.OTHER
 
 
 def _shell_kind(text: str) -> Kind:
-    if _SHELL_SYNTAX.search(text):
+    if SHELL_SYNTAX.search(text):
         return Kind.SYNTAX
-    if _SHELL_OPTION.search(text):
+    if SHELL_OPTION.search(text):
         return Kind.ARGUMENTS
-    if _ENVIRONMENT.search(text):
+    if ENVIRONMENT.search(text):
         return Kind.OTHER
-    named = dict(_WORDS)
+    named = dict(KIND_WORDS)
     order = [Kind.TRANSIENT, Kind.TIMEOUT]
     if not _PROGRAM.search(text):
         order += [Kind.DENIED, Kind.MISSING]

@@ -269,12 +269,10 @@ class _Meaning:
         called = f"{d.kind} = 'tool'" + (f" AND {also}" if also else "")
         if also:
             self.notes.append(_ERRORS)
-        if not asked.operator:
-            return self._spans(called)
-        compares(asked, ":", "=")
-        return self._spans(
-            f"{called} AND {self._like(d.tool, pattern(_value_of(asked), whole=True))}"
-        )
+        if asked.operator:
+            compares(asked, ":", "=")
+            called += f" AND {self._like(d.tool, pattern(_value_of(asked), whole=True))}"
+        return " OR ".join(self._spans(f"({each}) AND {called}") for each in d.tools)
 
     def _step_error(self, asked: Asks) -> str:
         d = self._d

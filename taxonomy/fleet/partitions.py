@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import structs
 
 from replay.fleet.connection import Connection
-from replay.fleet.dialects import Dialect
+from replay.fleet.dialect import Dialect
 from taxonomy.fleet.compile import Compiled, Window, compile_text
 from taxonomy.fleet.listing import FleetRun, pages, starts, sums
 from taxonomy.judgements.scans import Partition

@@ -27,10 +27,10 @@ _MISUSED = re.compile(
 )
 """How Python says that a function was called wrongly."""
 
-_INTERPRETERS = {"python", "interpreter", "ipython", "jupyter", "repl", "code"}
+INTERPRETERS = {"python", "interpreter", "ipython", "jupyter", "repl", "code"}
 """Words of tools that run a program: an error of the program's own is not the call's."""
 
-_FILE = re.compile(r"(?:file_?)?(?:path|name)|file", re.I)
+FILE = re.compile(r"(?:file_?)?(?:path|name)|file", re.I)
 """Names of arguments that say which file is meant."""
 
 REFUSED = frozenset({Kind.ARGUMENTS, Kind.SYNTAX})
@@ -63,7 +63,7 @@ def refusal(case: RuleContext, turn: Turn, act: Act) -> str | None:
     function = misused(act)
     if function:
         return f"{function}: {act.reply.gist}"
-    interprets = act.name == WRITTEN or bool(_INTERPRETERS & set(words_of(act.name)))
+    interprets = act.name == WRITTEN or bool(INTERPRETERS & set(words_of(act.name)))
     if act.reply.failed and act.reply.kind in REFUSED and not interprets:
         return f"{act.name}: {act.reply.gist}"
     if act.reply.failed is False:  # what the tool took, it took: its schema is stricter than it
@@ -107,7 +107,7 @@ def _put_right(case: RuleContext, tool: str, last: Act) -> bool:
 def _files(act: Act) -> set[str]:
     """The files that a call names."""
     found = leaves(act.span.arguments)
-    return {value for path, value in found if isinstance(value, str) and _FILE.fullmatch(path)}
+    return {value for path, value in found if isinstance(value, str) and FILE.fullmatch(path)}
 
 
 def _finding(refused: Sequence[tuple[Act, str]]) -> Finding:

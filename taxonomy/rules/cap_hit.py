@@ -30,12 +30,12 @@ _TOLD_BY = (
     "stop_reason",
     "exception",
 )
-_CAPS = re.compile(
+CAP_WORDS = re.compile(
     r"max[ _]?(?:imum)?[ _]?(?:turn|step|iteration|message|token|call)|limit|budget|timed?[ _-]?out"
     r"|deadline|exit_(?:cost|context|total)|context[ _]window|too[ _]many|exceeded|length",
     re.I,
 )
-_SERVING = re.compile(
+SERVING_WORDS = re.compile(
     r"overloaded|rate.?limit|too many requests|internal server error|service unavailable"
     r"|bad gateway|api (?:connection |status )?error|connection (?:error|reset|refused|aborted)"
     r"|\b(?:5\d\d|429|529)\b|authentication|invalid (?:x-)?api.?key|insufficient.quota|credit"
@@ -52,7 +52,7 @@ SERVING = "serving error"
 _CHECKS = re.compile(r"verif|test|grad|scor", re.I)
 """Exceptions of the check, which came after the run."""
 
-_STOPS = {
+STOPS = {
     "length": "response truncated at the token limit",
     "context": "context window full",
 }
@@ -95,7 +95,7 @@ def served_badly(case: RuleContext, last: Turn) -> tuple[str, Evidence] | None:
     """The error of the model's service that ended the run, None where there was none."""
     root = next((span for span in case.trace.spans if isinstance(span, AgentSpan)), None)
     for span in (_last_model_call(last), root):
-        if span is not None and span.error and _SERVING.search(span.error):
+        if span is not None and span.error and SERVING_WORDS.search(span.error):
             words = cut(span.error, 60)
             return f"model API failed: {words}", _evidence_of(words, span.id, "error")
     words = cut(last.said, 80)
@@ -110,19 +110,19 @@ def cap(case: RuleContext, last: Turn) -> tuple[str, Evidence] | None:
     if root is not None:
         for name in _TOLD_BY:
             value = root.extra.get(name)
-            if value and (name == "limit" or _CAPS.search(str(value))):
+            if value and (name == "limit" or CAP_WORDS.search(str(value))):
                 words = _words(value)
                 return f"stopped by a limit: {words}", _evidence_of(words, root.id, name)
     for span in (root, _last_model_call(last)):
-        if span is not None and span.error and _CAPS.search(span.error):
+        if span is not None and span.error and CAP_WORDS.search(span.error):
             words = cut(span.error, 60)
             return f"stopped: {words}", _evidence_of(words, span.id, "error")
     ended_by = (case.trace.header.reference or {}).get("ended_by")
-    if isinstance(ended_by, str) and _CAPS.search(ended_by) and not _CHECKS.match(ended_by):
+    if isinstance(ended_by, str) and CAP_WORDS.search(ended_by) and not _CHECKS.match(ended_by):
         return f"stopped: {cut(ended_by, 60)}", _evidence_of(cut(ended_by), None, "trial record")
     stop = last.ask.response.stop
-    if stop in _STOPS:
-        return _STOPS[stop], _evidence_of(stop, last.ask.id, "stop reason")
+    if stop in STOPS:
+        return STOPS[stop], _evidence_of(stop, last.ask.id, "stop reason")
     if root is not None and "tool_names" in root.extra and "result_subtype" not in root.extra:
         return "truncated: no end marker", _evidence_of("no result", root.id, "stream")
     return None

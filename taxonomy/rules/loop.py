@@ -46,7 +46,7 @@ MANY = 5
 """A loop so many times as long as another is the one to look at."""
 
 _DIGITS = re.compile(r"\d+")
-_WAITING = re.compile(r"running|in progress|pending|not ready|queued|please wait", re.I)
+WAITING = re.compile(r"running|in progress|pending|not ready|queued|please wait", re.I)
 _STATUS = re.compile(r"wait|sleep|poll|status|progress|check|output|refresh", re.I)
 """Tools that are called again to see how something goes."""
 
@@ -63,6 +63,9 @@ PARTLY_KNOWN = 0.6
 
 RETRIES = 5
 """So many tries against an error that says it will pass are no loop."""
+
+POLLS = 10
+"""So many looks at something that still runs are a loop."""
 
 
 _Asked = tuple[str, str]
@@ -261,7 +264,7 @@ def _waits(run: Sequence[Act]) -> bool:
     """Polling of something still running, or patience with what says that it will pass."""
     if all(map(_passing, run)):
         return len(run) <= RETRIES + 1
-    return all(_WAITING.search(act.reply.text) for act in run) and len(run) < 10
+    return all(WAITING.search(act.reply.text) for act in run) and len(run) < POLLS
 
 
 def _passing(act: Act) -> bool:

@@ -3,7 +3,8 @@ word, or of all.
 
 Figures are from this machine and this run; the ratio is what holds elsewhere. All of it takes a
 quarter of an hour; `--full` adds what takes longer: a gigabyte of OTLP, the app on 100 000 spans
-and runs, lists of 300 000 runs and 10M spans, and Phoenix beside the import, which it installs.
+and runs, lists of 300 000 runs and 10M spans, a trace store of 1M spans, and Phoenix beside the
+import, which it installs.
 `--keep` writes the rows into `docs/reference/speed.md`, in place of what was there of the same
 groups. `--counts` counts operations instead, and shows them beside those that were accepted; with
 `--keep` it accepts them.
@@ -28,6 +29,7 @@ from tests.bench import (
     counts,
     diagnosing,
     exports,
+    fleet,
     gate,
     importing,
     kept,
@@ -70,6 +72,7 @@ FULL: dict[str, Rows] = {
     "app": app.rows,
     "keys": keys.rows,
     "many": listing.full_rows,
+    "fleet": fleet.rows,
     "phoenix": partial(peer.rows, megabytes=peer.MEGABYTES, environment=None),
 }
 """Those that stand in their place, or beside them, where all is asked for."""

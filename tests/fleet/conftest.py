@@ -16,7 +16,7 @@ from arc_tui import importing
 from replay.fleet.connection import Bounds, Connection
 from replay.fleet.stores import address_of
 from taxonomy.judgements.schema import open_ledger
-from tests.fleet import corpus, exporter, langfuse
+from tests.fleet import classes, corpus, exporter, langfuse
 
 RUNS = 60
 USER, PASSWORD = "reader", "it's \\secret"
@@ -142,3 +142,16 @@ def imported(path: Path, *files: Path) -> Path:
         for _ in importing.import_paths(store, files):
             pass
     return path
+
+
+@pytest.fixture(scope="session")
+def cases(fleet: Store, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The runs of every class in each form, beside the file they came from."""
+    file = classes.write(tmp_path_factory.mktemp("classes") / "runs.jsonl")
+    fleet.fill("class_maps", file)
+    fleet.fill("class_json", file, json=True)
+    fleet.client.command("CREATE DATABASE class_signoz")
+    for statement in exporter.signoz_tables("class_signoz.signoz_index_v3"):
+        fleet.client.command(statement)
+    fleet.insert("class_signoz.signoz_index_v3", exporter.signoz_rows(file))
+    return file

@@ -16,7 +16,7 @@ CREATE TABLE {table} (
   Timestamp DateTime64(9), TraceId String, SpanId String, ParentSpanId String, TraceState String,
   SpanName LowCardinality(String), SpanKind LowCardinality(String),
   ServiceName LowCardinality(String), ResourceAttributes {attributes}, ScopeName String,
-  ScopeVersion String, SpanAttributes {attributes}, Duration UInt64,
+  ScopeVersion String, SpanAttributes {attributes} CODEC(ZSTD(1)), Duration UInt64,
   StatusCode LowCardinality(String), StatusMessage String,
   Events Nested (Timestamp DateTime64(9), Name LowCardinality(String), Attributes {attributes}),
   Links Nested (TraceId String, SpanId String, TraceState String, Attributes {attributes})

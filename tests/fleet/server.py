@@ -69,7 +69,10 @@ class _Engine:
             for key, value in values.items():
                 self._session.query(f"SET param_{key} = {_text(value)}")
             found = self._session.query(sql, name)
-            read = {"read_rows": found.rows_read(), "read_bytes": found.bytes_read()}
+            read = {
+                "read_rows": found.storage_rows_read(),
+                "read_bytes": found.storage_bytes_read(),
+            }
             return bytes(found.bytes() or b""), read
 
     def close(self) -> None:

@@ -17,7 +17,9 @@ from replay.errors import ArcError
 from replay.fleet.connection import Connection
 from replay.fleet.stores import NAME, variable
 from replay.store.rows import trace_rows
+from taxonomy.fleet.failures import ALL_CLASSES, CLASSES
 from taxonomy.judgements.schema import open_ledger
+from tests.fleet import classes
 from tests.fleet.conftest import PASSWORD, RUNS, USER, Store, serving
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -230,3 +232,46 @@ def test_nothing_of_the_store_is_left_open(prod: Store, monkeypatch: pytest.Monk
     refused("fleet", "ls", "prod", "tag:loop")
     assert closed == [True]
     assert fleet_run.stores_file().name == NAME
+
+
+def test_the_command_counts_with_intervals_and_names_what_it_leaves_out(
+    fleet: Store, cases: Path
+) -> None:
+    arc("fleet", "add", "prod", fleet.url("class_maps"))
+    printed = arc("fleet", "failures", "prod", *LONG_AGO)
+    lines = [line.split("\t") for line in printed.stdout.splitlines()]
+    counts = {line[0]: line for line in lines}
+    loops = sum(each.shows == "loop" for each in classes.CASES)
+    assert counts["loop"][1] == str(loops)
+    assert "–" in counts["loop"][2]  # the interval
+    none = sum(not each.shows for each in classes.CASES)
+    assert counts["not explained by these"][1] == str(none)
+    labels = {each.label for each in CLASSES}
+    assert f"a part of {len(labels)} of {ALL_CLASSES} classes" in printed.stderr
+    assert "the step, the evidence" in printed.stderr
+    found = json.loads(arc("fleet", "failures", "prod", *LONG_AGO, "--json").stdout)
+    assert found["failed"] == len(classes.CASES)
+    assert {len(row["traces"]) for row in found["rows"] if row["label"] == "loop"} == {loops}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("staging",), "no fleet 'staging'"),
+        (("prod", "tag:loop"), "tag cannot be asked of this store"),
+        (("prod", "outcom:failed"), "did you mean 'outcome'"),
+        (("prod", "(steps>3"), "("),
+        (("prod", "--since", "yesterday"), "'yesterday' is no time"),
+    ],
+)
+def test_what_cannot_be_counted_gets_a_sentence(
+    prod: Store, words: tuple[str, ...], said: str
+) -> None:
+    assert said in refused("fleet", "failures", *words)
+
+
+def test_no_failed_run_is_said(prod: Store) -> None:
+    assert (
+        "No failed runs match 'steps>90'"
+        in arc("fleet", "failures", "prod", "steps>90", *LONG_AGO).stderr
+    )

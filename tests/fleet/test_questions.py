@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from replay.fleet.connection import Bounds, FleetError
-from replay.fleet.dialects import Dialect, find_dialect
+from replay.fleet.dialect import Dialect
+from replay.fleet.dialects import find_dialect
 from replay.fleet.stores import BadFleet, FleetStore
 from taxonomy.fleet.compile import LACKS, NO_OUTCOME, Window, compile_text
 from taxonomy.fleet.listing import FleetList, list_runs

@@ -56,7 +56,6 @@ def window_options(command: Fn) -> Fn:
             help="A query may read so many GB.",
         ),
         json_option,
-        db_option,
     )(command)
 
 

@@ -23,7 +23,8 @@ from arc_tui.import_tasks import DiagnoseRun, ImportSetup, boundary
 from arc_tui.workers import Lost, Workers
 from replay.errors import ArcError
 from replay.fleet.connection import Bounds, Connection
-from replay.fleet.dialects import Dialect, find_dialect
+from replay.fleet.dialect import Dialect
+from replay.fleet.dialects import find_dialect
 from replay.fleet.spans import TOGETHER, read_traces
 from replay.fleet.stores import FleetStore, address_of, find_store, password_of
 from replay.formats.source import Tally

@@ -51,7 +51,7 @@ from arc_tui.ui.screen import ArcScreen
 from arc_tui.ui.styles import Headline
 from replay.errors import ArcError, StoreUnusable
 from replay.fleet.connection import Bounds
-from replay.fleet.dialects import Dialect
+from replay.fleet.dialect import Dialect
 from replay.store.handle import Store
 from taxonomy.fleet.listing import FleetRun
 from taxonomy.judgements.schema import open_ledger
