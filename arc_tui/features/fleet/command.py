@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 def window_options(command: Fn) -> Fn:
     """What is asked of a store and what one query may take: `query`, `since`, `until`,
-    `max_seconds`, `max_read`; beside them `as_json` and `db`."""
+    `max_seconds`, `max_read`; beside them `as_json`."""
     return with_options(
         click.argument("query", nargs=-1),
         click.option(
@@ -60,8 +60,8 @@ def window_options(command: Fn) -> Fn:
 
 
 def question_options(command: Fn) -> Fn:
-    """The same, and `limit`."""
-    return window_options(limit_option(command))
+    """The same, with `limit` and `db`."""
+    return window_options(limit_option(db_option(command)))
 
 
 def fleet_request(name: str, asked: dict[str, Any]) -> FleetRequest:

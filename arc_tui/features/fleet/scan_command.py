@@ -11,6 +11,7 @@ import click
 
 from arc_tui.cli import (
     console,
+    db_option,
     examples,
     open_store,
     print_json,
@@ -47,6 +48,7 @@ LISTED = 20
 @click.option("--dask", metavar="ADDRESS", help="Use the workers of this dask scheduler.")
 @click.option("--anew", is_flag=True, help="Do not go on with an unfinished scan.")
 @click.option("--yes", is_flag=True, help="Do not ask before a long scan.")
+@db_option
 def scan(
     name: str,
     workers: int | None,
