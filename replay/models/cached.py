@@ -350,7 +350,7 @@ class Cached:
         elsewhere: list[Ask] = []
         refusal: ModelRefused | None = None
         with answers.claiming(self._store, self.server) as claim:
-            ours = self._unanswered(asks, claim, elsewhere)
+            ours = self._without_answer(asks, claim, elsewhere)
             try:
                 for key, given in self._batched(inner).answers(ours):
                     self._ahead[key] = None if isinstance(given, dict) else given
@@ -363,7 +363,7 @@ class Cached:
             pass  # others are asking for these, and are waited for
         return refusal
 
-    def _unanswered(
+    def _without_answer(
         self,
         asks: Iterable[Ask],
         claim: Callable[[Collection[str]], frozenset[str]],

@@ -189,7 +189,7 @@ class Connection:
                 method, url, params=list(params) or None, content=body, headers=headers
             ) as answer:
                 if not 300 <= answer.status_code < 400:
-                    return answer.status_code, answer.headers, self._bounded(path, answer)
+                    return answer.status_code, answer.headers, self._read_bounded(path, answer)
                 target = urljoin(str(answer.url), answer.headers.get("location", ""))
             if not _is_same_server(self.url, target):
                 raise ServerError(
@@ -200,7 +200,7 @@ class Connection:
             url, params = target, ()
         raise ServerError(f"{self.name}: {path} redirects in a circle")
 
-    def _bounded(self, path: str, answer: Any) -> bytes:
+    def _read_bounded(self, path: str, answer: Any) -> bytes:
         parts, size = [], 0
         for part in answer.iter_bytes():
             size += len(part)

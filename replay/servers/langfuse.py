@@ -83,7 +83,7 @@ def runs(
     if until_ns is not None:
         params.append(("toTimestamp", utc(until_ns, up=True)))
     try:
-        for each in _numbered(connection, f"{_BASE}/traces", params, _PAGE):
+        for each in _pages_by_number(connection, f"{_BASE}/traces", params, _PAGE):
             start = ns(each.get("timestamp"))
             name = word(each.get("id"))
             if name is None or start is None:
@@ -105,7 +105,7 @@ def _by_roots(connection: Connection, from_ns: int, until_ns: int | None) -> Ite
     if until_ns is not None:
         params.append(("toStartTime", utc(until_ns, up=True)))
     seen: set[str] = set()
-    for each in _cursored(connection, f"{_BASE}/v2/observations", params, _OBSERVATIONS):
+    for each in _pages_by_cursor(connection, f"{_BASE}/v2/observations", params, _OBSERVATIONS):
         name, start = word(each.get("traceId")), ns(each.get("startTime"))
         if name is not None and start is not None and name not in seen:
             seen.add(name)
@@ -132,7 +132,7 @@ def _put_together(connection: Connection, run: str) -> Json:
     """A trace of a version 4 as version 3 has it; None where it has no observation."""
     asked = [("traceId", run), ("fields", _FIELDS)]
     where = f"{_BASE}/v2/observations"
-    found = list(_cursored(connection, where, asked, _OBSERVATIONS))
+    found = list(_pages_by_cursor(connection, where, asked, _OBSERVATIONS))
     if not found:
         return None
     cut = sorted(
@@ -145,7 +145,7 @@ def _put_together(connection: Connection, run: str) -> Json:
     )
     if cut:
         asked.append(("expandMetadata", ",".join(cut)))
-        found = list(_cursored(connection, where, asked, _OBSERVATIONS))
+        found = list(_pages_by_cursor(connection, where, asked, _OBSERVATIONS))
     root = next(
         (each for each in found if each.get("isRootObservation")),
         min(found, key=lambda each: ns(each.get("startTime")) or 2**63),
@@ -164,13 +164,13 @@ def _put_together(connection: Connection, run: str) -> Json:
 def _scores(connection: Connection, run: str) -> Iterator[dict[str, Json]]:
     """Scores of a version 4, in the words of those of version 3."""
     asked = [("traceId", run), ("fields", "details,subject")]
-    for each in _cursored(connection, f"{_BASE}/v3/scores", asked, _SCORES):
+    for each in _pages_by_cursor(connection, f"{_BASE}/v3/scores", asked, _SCORES):
         about = obj(each.get("subject"))
         on = about.get("id") if about.get("kind") == "observation" else None
         yield {**each, "traceId": run, "observationId": on}
 
 
-def _numbered(
+def _pages_by_number(
     connection: Connection, path: str, params: Params, limit: int
 ) -> Iterator[dict[str, Json]]:
     """The items of a list whose pages have numbers."""
@@ -187,7 +187,7 @@ def _numbered(
         page += 1
 
 
-def _cursored(
+def _pages_by_cursor(
     connection: Connection, path: str, params: Params, limit: int
 ) -> Iterator[dict[str, Json]]:
     """The items of a list whose pages have a cursor."""

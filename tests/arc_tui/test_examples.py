@@ -33,6 +33,8 @@ PARSED_ONLY = {
     "arc fleet rm prod": _STORE,
     "arc pull https://phoenix.example.com --project support --since 1d": _STORE,
     "arc pull prod-langfuse --since 2026-11-20 --until 2026-11-21 --limit 0": _STORE,
+    "arc fleet failures prod --since 7d": _STORE,
+    "arc fleet failures prod 'tool:refund_order model:claude*' --since 1d --json": _STORE,
     "arc fleet scan prod outcome:failed --since 1d": _STORE,
     "arc fleet scan prod --since 2026-11-20 --dask tcp://scheduler.example.com:8786 --yes": _STORE,
     "arc fleet rm test": _STORE,

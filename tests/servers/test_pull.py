@@ -495,7 +495,7 @@ def test_what_is_none_of_them_is_a_sentence_with_what_was_looked_for() -> None:
         (("https://host:many",), "not a URL"),
         (("nobody",), "no fleet 'nobody'"),
         (("https://host", "--since", "yesterday"), "'yesterday' is no time"),
-        (("https://host", "--since", "1d", "--until", "2d"), "--since is not before --until"),
+        (("https://host", "--since", "1d", "--until", "2d"), "since is not before until"),
         (("http://127.0.0.1:1",), "cannot be reached"),
     ],
 )
