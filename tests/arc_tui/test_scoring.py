@@ -323,6 +323,7 @@ def judged_by_batch(db: Path, *arguments: str) -> Result:
     return run(db, *asked, "--max-calls", "50", *arguments)
 
 
+@pytest.mark.slow
 def test_words_that_name_no_run_are_a_query_and_each_of_its_runs_has_a_line(
     api: MessagesApi, many: Path
 ) -> None:
@@ -337,6 +338,7 @@ def test_words_that_name_no_run_are_a_query_and_each_of_its_runs_has_a_line(
     assert "0 calls · 22 cached" in run(many, "outcome:failed", "--model", MODEL).stdout
 
 
+@pytest.mark.slow
 def test_what_a_batch_lost_is_said_after_the_scores_and_asked_alone_the_next_time(
     api: MessagesApi, many: Path
 ) -> None:

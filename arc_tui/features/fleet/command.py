@@ -128,7 +128,7 @@ def add(
     as_json: bool,
     **how: Any,
 ) -> int:
-    """Name a trace store, in ClickHouse or a server, so that it can be pulled from.
+    """Name a trace store in ClickHouse, or a server of traces.
 
     URL is clickhouse://USER@HOST:PORT/DATABASE, by TLS, with a verified certificate;
     clickhouse+http:// is without encryption. Use a user that may only read. Or it is the https://
@@ -217,7 +217,7 @@ def remove(name: str) -> int:
 @click.argument("name", required=False)
 @question_options
 def ls(name: str | None, as_json: bool, db: Path | None, **asked: Any) -> int:
-    """List runs of a trace store, the newest first; without NAME, the stores.
+    """List runs of a store, the newest first; without NAME, the stores.
 
     QUERY is as for `arc ls`. What a store cannot tell is refused, never left out. A run is not
     copied: `arc fleet pull` does that.
@@ -277,7 +277,7 @@ def _list_stores(as_json: bool) -> int:
 @click.argument("name")
 @question_options
 def pull(name: str, as_json: bool, db: Path | None, **asked: Any) -> int:
-    """Copy runs of a trace store into the database: masked, indexed and diagnosed.
+    """Copy runs of a store here: masked, indexed and diagnosed.
 
     A run that is here already is not read again, so the command can be stopped and given again.
 

@@ -27,7 +27,7 @@ HEADINGS = ("class", "runs", "share", "newest trace", "counts")
 @click.argument("name")
 @window_options
 def failures(name: str, as_json: bool, **asked: Any) -> int:
-    """Count the failed runs of a trace store by class, without copying them.
+    """Count failed runs of a store by class, without copying them.
 
     QUERY is as for `arc ls`. The store counts the part of a class that SQL can tell; which step
     failed, the evidence and all other classes come with `arc fleet pull`. A run may show several

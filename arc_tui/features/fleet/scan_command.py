@@ -59,7 +59,7 @@ def scan(
     db: Path | None,
     **asked: Any,
 ) -> int:
-    """Let the rules look at runs of a trace store, without copying these.
+    """Let the rules look at runs of a store without copying them.
 
     Runs are pulled, masked and diagnosed by workers; what the rules say is kept here, for
     `arc failures --fleet NAME`. A scan that was stopped goes on when it is given again.

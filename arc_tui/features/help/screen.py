@@ -170,7 +170,7 @@ SUBJECTS: dict[str, frozenset[str]] = {
     ),
     "other screens": frozenset(
         "failures matrix calibration money cost compare other here list settings command_palette"
-        " help tour".split()
+        " help tour audit environments gate golden source".split()
     ),
     "tag": frozenset("tag undo repeat clear queue walk turn_blind pick accept fault note".split()),
     "experiment": frozenset(
