@@ -217,7 +217,7 @@ def remove(name: str) -> int:
 @click.argument("name", required=False)
 @question_options
 def ls(name: str | None, as_json: bool, db: Path | None, **asked: Any) -> int:
-    """List runs of a store, the newest first; without NAME, the stores.
+    """List the newest runs of a store; without NAME, the stores.
 
     QUERY is as for `arc ls`. What a store cannot tell is refused, never left out. A run is not
     copied: `arc fleet pull` does that.
