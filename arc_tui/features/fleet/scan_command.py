@@ -134,7 +134,7 @@ def hours(seconds: float) -> str:
         return f"{seconds / 3600:.1f} core hours"
     if seconds >= 60:
         return f"{seconds / 60:.0f} core minutes"
-    return f"{seconds:.0f} core seconds"
+    return format.count(max(round(seconds), 1), "core second")
 
 
 def report_lines(report: ScanReport) -> Iterator[str]:
