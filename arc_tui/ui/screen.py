@@ -93,6 +93,11 @@ class ArcScreen(Screen[None], inherit_bindings=False):
         """Is something about to be shown that keys pressed before the first answer are for?"""
         return False
 
+    def needs_rest(self, key: str) -> bool:
+        """Does a key, by the id of its binding, wait for the rest of what is shown already?"""
+        del key
+        return False
+
     def view_switches(self) -> Sequence[ViewSwitch]:
         """What can be shown otherwise; those whose action does nothing now are not offered."""
         return ()

@@ -92,7 +92,7 @@ class KeyQueue(App[None]):
                 )
 
     def _is_due(self, event: Typed) -> bool:
-        if self._reads():
+        if self._waits(event):
             return self._acts_at_once(event) or (not self._handing and self._follows(event))
         return not self._handing and (not self._busy(at_one=True) or self._follows(event))
 
@@ -116,7 +116,7 @@ class KeyQueue(App[None]):
             async with asyncio.timeout(PATIENCE_S):
                 rounds = 0
                 while self._typed and rounds < ROUNDS:
-                    if self._reads():
+                    if self._waits(self._typed[0]):
                         await self._wait_for_screen(self.screen)
                         rounds = 0
                     elif busy := self._busy():
@@ -133,7 +133,7 @@ class KeyQueue(App[None]):
         """Wait until a screen is told what it reads, is left, or nobody waits any more."""
         screen.message_signal.subscribe(self, lambda _: self._turn.set(), immediate=True)
         try:
-            while self.screen is screen and self._reads() and self._typed:
+            while self.screen is screen and self._typed and self._waits(self._typed[0]):
                 self._turn.clear()
                 await self._turn.wait()
         finally:
@@ -148,10 +148,24 @@ class KeyQueue(App[None]):
 
     def _reads(self) -> bool:
         """Does the screen in front wait for what keys are meant for?"""
+        screen = self._waited_for
+        return screen is not None and (screen.awaits or (self._early and screen.expects))
+
+    def _waits(self, event: Typed) -> bool:
+        """Is the key meant for something that the screen in front waits for?"""
+        return self._reads() or self._needs_rest(event)
+
+    def _needs_rest(self, event: Typed) -> bool:
+        """Is it for what comes behind that which is shown already?"""
+        screen = self._waited_for
+        key = next((binding.id or "" for binding in self._bound(event)), "")
+        return screen is not None and screen.needs_rest(key)
+
+    @property
+    def _waited_for(self) -> ArcScreen | None:
+        """The screen in front, unless it is none of ours or was waited for in vain."""
         screen = self.screen
-        if not isinstance(screen, ArcScreen) or screen is self._given_up:
-            return False
-        return screen.awaits or (self._early and screen.expects)
+        return screen if isinstance(screen, ArcScreen) and screen is not self._given_up else None
 
     def _busy(self, *, at_one: bool = False) -> Sequence[MessagePump]:
         """Who has something to do that may change where keys go: the app, but for the message
@@ -191,7 +205,7 @@ class KeyQueue(App[None]):
 
     def _follows(self, event: Typed) -> bool:
         """Is it for the widget that had the key before, which led to nothing outside of it?"""
-        if self._last is None:
+        if self._last is None or self._needs_rest(event):
             return False
         widget, before = self._last
         return widget is not None and widget is self.focused and all(

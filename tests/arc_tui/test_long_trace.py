@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from threading import Event
 
 import msgspec
 import pytest
 from textual import events
+from textual.pilot import Pilot
 
 from arc_tui.features.trace.lanes import fit_steps
 from arc_tui.features.trace.screen import TraceScreen
@@ -94,10 +96,11 @@ def test_the_first_rows_are_the_first_of_all_rows(store: Store, first: int) -> N
         assert begun == spans
 
 
-@pytest.mark.pilot
-async def test_the_rest_follows_and_keys_wait_for_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@asynccontextmanager
+async def begun(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[tuple[Pilot[None], TraceScreen, Event]]:
+    """The failed run with only its beginning there; the rest is read once the event is set."""
     read_on = Event()
 
     def slow(store: Store, name: str, *, drawn: bool) -> TraceView:
@@ -106,21 +109,72 @@ async def test_the_rest_follows_and_keys_wait_for_it(
 
     monkeypatch.setattr(traces, "AHEAD", 2)
     monkeypatch.setattr("arc_tui.features.trace.screen.build_trace", slow)
-    key = sample.put_failed(tmp_path / "arc.db")
-    screen = TraceScreen(tmp_path / "arc.db", key)
-    app = begun_at(screen)
-    async with app.run_test(size=(120, 40)) as pilot:
+    screen = TraceScreen(path, sample.put_failed(path))
+    async with begun_at(screen).run_test(size=(120, 40)) as pilot:
         try:
             await until(pilot, "says: IFOYYZ was booked")
-            begun = text(app)
-            app.post_message(events.Key("G", "G"))
-            await handled(pilot)
-            assert screen.view.partial
-            assert (screen.step, screen.spans.row_count) == (BROKE, FIRST)
+            yield pilot, screen, read_on
         finally:
             read_on.set()
+
+
+async def typed(pilot: Pilot[None], *keys: str) -> None:
+    """Keys in one burst, handled as far as they can be before the rest is there."""
+    for key in keys:
+        pilot.app.post_message(events.Key(key, key if len(key) == 1 else None))
+    await handled(pilot)
+
+
+@pytest.mark.pilot
+async def test_the_rest_follows_and_keys_wait_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with begun(tmp_path / "arc.db", monkeypatch) as (pilot, screen, read_on):
+        before = text(pilot.app)
+        await typed(pilot, "G")
+        assert screen.view.partial
+        assert (screen.step, screen.spans.row_count) == (BROKE, FIRST)
+        read_on.set()
         await settle(pilot)
-        assert "score by rule" not in begun
-        assert "score by rule" in text(app)
+        assert "score by rule" not in before
+        assert "score by rule" in text(pilot.app)
         assert not screen.view.partial
         assert screen.spans.cursor == screen.spans.row_count - 1 > FIRST
+
+
+@pytest.mark.pilot
+async def test_keys_within_what_is_there_wait_for_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with begun(tmp_path / "arc.db", monkeypatch) as (pilot, screen, _):
+        await typed(pilot, "j")
+        assert screen.step == BROKE + 1
+        await typed(pilot, "k", "k")
+        assert screen.step == BROKE - 1
+        await typed(pilot, "g", "J")
+        assert screen.step == 1
+        await typed(pilot, "K", "2")
+        assert screen.step == 0
+        assert screen.tab == 1
+        await until(pilot, "system")
+        await typed(pilot, "enter", "j", "G")
+        assert screen.focused is screen.page
+        assert screen.page.cursor == screen.page.row_count - 1 > 0
+        assert screen.view.partial
+
+
+@pytest.mark.pilot
+@pytest.mark.parametrize("key", ["j", "J", "ctrl+d", "G", ">", "*", "l"])
+async def test_a_key_past_what_is_there_waits_and_so_do_those_behind_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    async with begun(tmp_path / "arc.db", monkeypatch) as (pilot, screen, read_on):
+        await typed(pilot, "j")
+        last = screen.spans.cursor
+        assert last == FIRST - 1
+        await typed(pilot, key, "k", "g")
+        assert screen.view.partial
+        assert screen.spans.cursor == last
+        read_on.set()
+        await settle(pilot)
+        assert screen.spans.cursor == 0

@@ -20,7 +20,6 @@ from textual.containers import Container
 from textual.getters import query_one
 from textual.message import Message
 from textual.reactive import reactive
-from textual.worker import Worker
 from typing_extensions import override
 
 from arc_tui.features.trace.copies import StepCopies
@@ -33,6 +32,7 @@ from arc_tui.features.trace.span_tree import (
     Jumps,
     SpanTree,
     nearest,
+    needs_rest,
     next_candidate,
     next_peer,
     next_step,
@@ -136,7 +136,6 @@ class TraceScreen(Watching):
         self._at = at
         self._whole = EMPTY_TRACE
         """The run with all that is said of it; `view` may hide that."""
-        self._rest_is_due = False
         self._left_for = ""
 
     def compose(self) -> ComposeResult:
@@ -180,7 +179,12 @@ class TraceScreen(Watching):
     @override
     def awaits(self) -> bool:
         """A tag is kept before a key typed behind it may leave."""
-        return super().awaits or self._rest_is_due or self.tagging.is_writing
+        return super().awaits or self.tagging.is_writing
+
+    @override
+    def needs_rest(self, key: str) -> bool:
+        """Of a long run that is still read, only what is there can be gone to."""
+        return self.view.partial and "rest" in self._questions and needs_rest(self.spans, key)
 
     # --- what is read
 
@@ -192,8 +196,7 @@ class TraceScreen(Watching):
         self.tab = WHY if self.view.marked or self.view.judged else RESPONSE
         self.call_later(self.spans.go_to, opens_at)
         if self.view.partial:
-            self._rest_is_due = True
-            self.set_timer(DRAWN_S, self._read_rest)
+            self._read_all(after_s=DRAWN_S)
 
     def _show(self, view: TraceView) -> None:
         """Show as much of the run as may be seen now."""
@@ -206,14 +209,11 @@ class TraceScreen(Watching):
         if self.view is not EMPTY_TRACE:
             self._read_all()
 
-    def _read_rest(self) -> None:
-        self._rest_is_due = False
-        self.hold_keys(self._read_all())
-
-    def _read_all(self) -> Worker[None]:
-        return self.ask(
-            lambda store: build_trace(store, self.trace, drawn=True), self.Reloaded, group="trace"
-        )
+    def _read_all(self, *, after_s: float = 0) -> None:
+        self.ask(
+            lambda store: build_trace(store, self.trace, drawn=True), self.Reloaded,
+            group="rest", after_s=after_s,
+        )  # fmt: skip
 
     def on_trace_screen_reloaded(self, event: Reloaded) -> None:
         """More of the run is there: it fills in, and the cursor stays on its row."""

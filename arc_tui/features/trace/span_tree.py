@@ -355,6 +355,24 @@ def next_step(tree: SpanTree, direction: int) -> int | None:
     return next_of(tree.filtered, tree.step, direction, round_the_end=False)
 
 
+def needs_rest(tree: SpanTree, key: str) -> bool:
+    """Would a key, by the id of its binding, do something else if there were not only the
+    beginning of the run?"""
+    down = {"row.next": 1, "tree.unfold": 1, "row.page_down": max(tree.page_rows - 1, 1)}
+    match key:
+        case "row.last" if tree.has_focus:
+            return True
+        case "row.next" | "row.page_down" | "tree.unfold" if tree.has_focus:
+            return tree.cursor + down[key] >= tree.row_count
+        case "trace.step_next":
+            step = next_step(tree, 1)
+            return step is None or step >= len(tree.view.steps)
+        case "trace.step_before" | "trace.mark" | "tree.fold" | "tree.detail":
+            return False
+        case _:
+            return not key.startswith(("row.", "trace.tab_"))
+
+
 def next_candidate(tree: SpanTree, direction: int) -> int:
     """In their order, the likeliest first, round the end; from any other step to that one."""
     marked, here = _only_shown(tree, tree.view.marked), tree.step
