@@ -11,9 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import sqlite_utils
-from sqlite_utils.db import Table
-
 from replay import formats
 from replay.formats.source import Source, Tally
 from replay.store.handle import Store
@@ -98,6 +95,9 @@ def take_in(source: Path, database: Path) -> None:
 
 def plain_rows(source: Path, database: Path) -> None:
     """The same records as plain rows: a message a row, its JSON beside it."""
+    import sqlite_utils  # here: with pandas it would count to what an import of ours holds
+    from sqlite_utils.db import Table
+
     database.unlink(missing_ok=True)
     db = sqlite_utils.Database(database)
 
