@@ -71,7 +71,7 @@ class Migrations:
 
     def apply(self, db: sqlite3.Connection) -> None:
         """Apply those that are pending, each with its line in the book or not at all."""
-        with _left_out(*_TABLE_LIBRARIES):
+        with _hide(*_TABLE_LIBRARIES):
             from sqlite_utils import Database, migrations
 
         book = migrations.Migrations(self.name)
@@ -93,7 +93,7 @@ They take 70 MB and a third of a second."""
 
 
 @contextmanager
-def _left_out(*names: str) -> Iterator[None]:
+def _hide(*names: str) -> Iterator[None]:
     """Modules that an import within is told are not installed; one that is loaded stays."""
     hidden = [name for name in names if name not in sys.modules]
     sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]  # None: not installed

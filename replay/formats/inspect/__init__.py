@@ -32,7 +32,7 @@ from replay.formats.inspect.archive import (
     Parts,
     Record,
     acceptable,
-    apart,
+    in_pieces,
     made,
     parts,
     plain,
@@ -141,7 +141,7 @@ def _header(archive: Archive, display: str, tally: Tally) -> dict[str, Any]:
 
 
 def _in_one(archive: Archive, source: Source, name: str) -> Record:
-    return apart(whole(archive.read(name), source.display, name))
+    return in_pieces(whole(archive.read(name), source.display, name))
 
 
 # --- samples in chunks

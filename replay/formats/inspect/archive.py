@@ -268,7 +268,7 @@ def whole(data: bytes | Raw, path: str, where: str) -> Record:
     )
 
 
-def apart(sample: Record) -> Record:
+def in_pieces(sample: Record) -> Record:
     """The sample with its long lists as pieces of their own, each freed once all of it was read:
     not held together by the document they were found in."""
     for raws in (sample.events, sample.pool, sample.messages, sample.retries):
