@@ -8,11 +8,11 @@ gives them the ids of the database.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from replay import digests
 from replay.redact.placeholders import masked_count
@@ -28,9 +28,9 @@ _KEPT_BYTES = 8 * 1024 * 1024
 """So much of what messages say is remembered from trace to trace: prompts come again in each."""
 
 
-class Stored(NamedTuple):
+class Stored(Struct, frozen=True, gc=False):
     """A row of content: its number in the trace, its digest, and how many values in it are
-    masked."""
+    masked. Two for each message of a long trace are kept up to its end."""
 
     id: int
     digest: str
@@ -123,7 +123,7 @@ class Rows:
 
     def __init__(self) -> None:
         self._tables: dict[str, Table] = {}
-        self._known: dict[tuple[str, tuple[Any, ...]], int] = {}
+        self._known: dict[str, dict[Hashable, int]] = {}
         self._count: dict[str, int] = {}
 
     def add(self, table: str, row: Row) -> int:
@@ -135,12 +135,12 @@ class Rows:
         self._tables[table].rows.append(tuple(row.values()))
         return number
 
-    def once(self, table: str, row: Row, *same: Any) -> int:
-        """The number of the row that is the same in these values, which is added where there is
-        none."""
-        known = self._known.get((table, same))
+    def once(self, table: str, row: Row, same: Hashable) -> int:
+        """The number of the row that is the same in this, which is added where there is none."""
+        rows = self._known.setdefault(table, {})
+        known = rows.get(same)
         if known is None:
-            known = self._known[table, same] = self.add(table, row)
+            known = rows[same] = self.add(table, row)
         return known
 
     def take(self) -> dict[str, Table]:
@@ -154,20 +154,21 @@ class Content:
     def __init__(self, masks: Masks) -> None:
         self.masks = masks
         self.rows = Rows()
-        self._messages: dict[int, tuple[Message, Stored]] = {}
-        self._nodes: dict[int, tuple[Context, Stored]] = {}
-        self._toolsets: dict[int, tuple[tuple[Tool, ...], Stored]] = {}
-        # The memos hold the objects they know, so that an id is never reused.
+        self._stored: dict[int, Stored] = {}
+        """Messages, contexts and sets of tools by the ids of the objects."""
+        self._held: list[Message | Context | tuple[Tool, ...]] = []
+        """These objects: while they are held, no other has their id."""
 
     def message(self, message: Message | None) -> Stored | None:
         """The row of a message, None for none."""
         if message is None:
             return None
-        known = self._messages.get(id(message))
-        if known is None:
-            known = (message, self._any_message(message))
-            self._messages[id(message)] = known
-        return known[1]
+        return self._stored.get(id(message)) or self._keep(message, self._any_message(message))
+
+    def _keep(self, said: Message | Context | tuple[Tool, ...], stored: Stored) -> Stored:
+        self._stored[id(said)] = stored
+        self._held.append(said)
+        return stored
 
     def _any_message(self, message: Message) -> Stored:
         """The row of a message that may have been said before, as a value of its own."""
@@ -179,13 +180,12 @@ class Content:
         """The row of a context node, its ancestors with it, None for an empty context."""
         fresh: list[Context] = []
         node = context
-        while node is not None and id(node) not in self._nodes:
+        while node is not None and id(node) not in self._stored:
             fresh.append(node)
             node = node.parent
-        stored = self._nodes[id(node)][1] if node is not None else None
+        stored = self._stored[id(node)] if node is not None else None
         for each in reversed(fresh):
-            stored = self._new_node(each, stored)
-            self._nodes[id(each)] = (each, stored)
+            stored = self._keep(each, self._new_node(each, stored))
         return stored
 
     def _new_node(self, node: Context, parent: Stored | None) -> Stored:
@@ -201,17 +201,13 @@ class Content:
             "depth": node.depth,
             "masked": masked,
         }
-        return Stored(self.rows.once("context", row, said.id, above), digest, masked)
+        return Stored(self.rows.once("context", row, (said.id, above)), digest, masked)
 
     def toolset(self, tools: tuple[Tool, ...] | None) -> Stored | None:
         """The row of the tools offered together, None where they are unknown."""
         if tools is None:
             return None
-        known = self._toolsets.get(id(tools))
-        if known is None:
-            known = (tools, self._new_toolset(tools))
-            self._toolsets[id(tools)] = known
-        return known[1]
+        return self._stored.get(id(tools)) or self._keep(tools, self._new_toolset(tools))
 
     def _new_toolset(self, tools: tuple[Tool, ...]) -> Stored:
         value = self.masks.value([digests.tool_value(tool) for tool in tools])

@@ -59,10 +59,10 @@ def test_a_context_is_known_by_its_message_and_its_parent_also_where_it_has_none
             rows = Rows()
             said = rows.once("message", message("a"), "a")
             node = {"digest": digest, "parent": None, "message": said, "depth": 1, "masked": 0}
-            above = rows.once("context", node, said, None)
-            assert rows.once("context", {**node, "digest": "other"}, said, None) == above
+            above = rows.once("context", node, (said, None))
+            assert rows.once("context", {**node, "digest": "other"}, (said, None)) == above
             below = {**node, "parent": above, "depth": 2}
-            rows.once("context", below, said, above)
+            rows.once("context", below, (said, above))
             assert added(store, rows).content["context"] == [1, 2]
         found = store.db.execute("SELECT id, parent, digest FROM context").fetchall()
         assert found == [(1, None, "x"), (2, 1, "x")]

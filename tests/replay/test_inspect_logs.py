@@ -6,6 +6,7 @@ Samples in chunks are written here as Inspect's own converter writes them (0.3.2
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -302,6 +303,33 @@ def test_a_large_sample_comes_in_batches_with_every_answer_in_its_place(
     found = [call.observation for batch in batches for call in tools(batch)]
     said = [each.message.body["content"] for each in found if each is not None]
     assert said == [f"r{n}" for n in range(19)] + ["from the event 19"]
+
+
+@pytest.mark.slow
+def test_a_large_sample_is_let_go_while_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inspect_sample, "SPANS", 500)
+    long, turns = "word " * 1_000, 1_000
+    pool = [USER, *(says(str(n)) for n in range(2 * turns))]
+    events = [
+        model(0, [], says("y"), uuid=f"m{n}", input_refs=[[0, 1 + 2 * n]], request_ids=[long])
+        for n in range(turns)
+    ]
+    whole = sample(events, events_data={"messages": pool}, attachments={"unused": "x"})
+    path = write_eval(tmp_path, {"samples/s_epoch_1.json": whole})
+    size = turns * len(long)
+    tracemalloc.start()
+    try:
+        batches = inspect.read(Source(path), Tally())
+        next(batches)
+        half = tracemalloc.get_traced_memory()[0]
+        next(batches)
+        read = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert half < 1.2 * size
+    assert read < 0.6 * half, (half, read)
 
 
 @given(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import stat
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -360,3 +363,25 @@ def test_three_threads_open_a_new_database_at_once_again_and_again(tmp_path: Pat
 def opened_rows(path: Path) -> int:
     with Store.open(path) as store:
         return len(rows.trace_rows(store))
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("library", ["pandas", "numpy"])
+def test_a_new_database_is_made_without_the_libraries_of_tables(
+    tmp_path: Path, library: str
+) -> None:
+    (tmp_path / f"{library}.py").write_text("loaded = True\n")
+    code = (
+        "import sys, pathlib\n"
+        "from replay.store.handle import Store\n"
+        f"Store.open(pathlib.Path({str(tmp_path / 'arc.db')!r})).close()\n"
+        f"assert {library!r} not in sys.modules\n"
+        f"import {library}\n"
+        f"assert {library}.loaded\n"
+    )
+    paths = os.pathsep.join([str(tmp_path), str(Path(__file__).resolve().parents[2])])
+    found = {**os.environ, "PYTHONPATH": paths}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=found, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

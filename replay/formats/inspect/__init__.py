@@ -32,6 +32,7 @@ from replay.formats.inspect.archive import (
     Parts,
     Record,
     acceptable,
+    in_pieces,
     made,
     parts,
     plain,
@@ -140,7 +141,7 @@ def _header(archive: Archive, display: str, tally: Tally) -> dict[str, Any]:
 
 
 def _in_one(archive: Archive, source: Source, name: str) -> Record:
-    return whole(archive.read(name), source.display, name)
+    return in_pieces(whole(archive.read(name), source.display, name))
 
 
 # --- samples in chunks

@@ -268,6 +268,22 @@ def whole(data: bytes | Raw, path: str, where: str) -> Record:
     )
 
 
+def in_pieces(sample: Record) -> Record:
+    """The sample with its long lists as pieces of their own, each freed once all of it was read:
+    not held together by the document they were found in."""
+    for raws in (sample.events, sample.pool, sample.messages, sample.retries):
+        for start in range(0, len(raws), _A_PIECE):
+            piece = slice(start, start + _A_PIECE)
+            raws[piece] = _entries(b"[%b]" % b",".join(raws[piece]))
+    for name, raw in sample.attachments.items():
+        sample.attachments[name] = raw.copy()
+    return sample
+
+
+_A_PIECE = 256
+"""So many entries of a list are held until the last of them was read."""
+
+
 def made(
     found: Parts,
     path: str,

@@ -352,7 +352,8 @@ class _Chain(Struct):
 class Conversations:
     """The contexts of one sample's model calls, in the order of its events."""
 
-    def __init__(self, pool: Sequence[Raw], attachments: Attachments) -> None:
+    def __init__(self, pool: list[Raw], attachments: Attachments) -> None:
+        """What was read of the pool is taken out of it."""
         self._pool = pool
         self._attachments = attachments
         self._read: dict[int, Message] = {}
@@ -426,7 +427,7 @@ class Conversations:
         found = self._read.get(place)
         if found is None:
             found, flaw = self._message(self._pool[place], thread)
-            self._read[place] = found
+            self._pool[place], self._read[place] = _ABSENT, found
             if flaw is not None:
                 self._flaws[place] = flaw
         return found, self._flaws.get(place)

@@ -58,7 +58,7 @@ class Builder:
     def __init__(
         self,
         nodes: Sequence[Node],
-        pool: Sequence[Raw],
+        pool: list[Raw],
         texts: Attachments,
         tally: Tally,
         where: str,
