@@ -17,6 +17,7 @@ from arc_tui.views.runs import chosen
 from replay.errors import NotFound
 from replay.statistics import Rate, rate
 from replay.store.handle import Store
+from taxonomy.calibration.sources_agree import SourcesAgree, sources_agree
 from taxonomy.classes import BY_CLASS, CLASSES, FailureClass
 from taxonomy.failures import (
     UNTAGGED,
@@ -25,12 +26,10 @@ from taxonomy.failures import (
     Pareto,
     RunBehind,
     ScannedBehind,
-    SourcesAgree,
     is_agents,
     page_behind,
     pareto,
     scan_pareto,
-    sources_agree,
     tally,
     untagged_of_scan,
     untagged_runs,

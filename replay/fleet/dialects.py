@@ -32,7 +32,7 @@ from replay.fleet.dialect import (
     literal,
     literals,
 )
-from replay.fleet.spans import read_rows
+from replay.fleet.spans import LATEST_NS, read_rows
 from replay.fleet.stores import BadFleet, FleetStore
 from replay.formats import otlp
 from replay.formats.genai import attributes
@@ -222,6 +222,14 @@ def _exporter(tables: Tables) -> Dialect | None:
     return None
 
 
+def _end(start: str, duration: str) -> str:
+    """When a span ended; where that is later than a moment can be, when it began: its duration is
+    nonsense, such as a negative one in an unsigned column, and the whole answer would be an error.
+    """
+    known = f"{duration} <= toUInt64({LATEST_NS} - toUnixTimestamp64Nano({start}))"
+    return f"addNanoseconds({start}, if({known}, {duration}, 0))"
+
+
 def _of_map(column: str) -> Attribute:
     return lambda name: f"{column}[{literal(name)}]"
 
@@ -264,7 +272,7 @@ def _exporter_table(
         format=otlp.NAME,
         table=spans,
         read=partial(read_rows, (*_EXPORTED, *json, *told)),
-        end="addNanoseconds(Timestamp, Duration)",
+        end=_end("Timestamp", "Duration"),
         parent="ParentSpanId",
         span_name="SpanName",
         service="ServiceName",
@@ -323,7 +331,7 @@ def _signoz(tables: Tables) -> Dialect | None:
         format=otlp.NAME,
         table=spans,
         read=partial(read_rows, columns),
-        end="addNanoseconds(timestamp, duration_nano)",
+        end=_end("timestamp", "duration_nano"),
         parent="parent_span_id",
         span_name="name",
         service="resources_string['service.name']",

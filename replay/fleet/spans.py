@@ -23,6 +23,11 @@ from replay.trace import FLEET, Batch, Json, Status
 TOGETHER = 20
 """Traces that are read by one question."""
 
+UNREADABLE = "left out: its attributes hold bytes that are not text"
+
+LATEST_NS = 2**63 - 1
+"""The latest moment that a DateTime64 in nanoseconds can be."""
+
 _SCORES = ("gen_ai.evaluation.score.value", "gen_ai.evaluation.score")
 _NUMBERS = frozenset(
     name
@@ -49,7 +54,8 @@ def read_rows(
     traces: Sequence[Began],
     tally: Tally,
 ) -> Iterator[Batch]:
-    """The traces of a table of OpenTelemetry's spans; `columns` are those of `_raw`."""
+    """The traces of a table of OpenTelemetry's spans; `columns` are those of `_raw`. One that
+    cannot be read is a problem of the tally's."""
     values = {"ids": [trace for trace, _ in traces], "least": min(start for _, start in traces)}
     sql = (
         f"SELECT {', '.join(columns)} FROM {dialect.spans}"
@@ -58,7 +64,11 @@ def read_rows(
     )
     found = (row for block in connection.blocks(sql, values) for row in block)
     for name, rows in groupby(found, key=lambda row: row[0]):
-        raws = [_raw(row) for row in rows]
+        try:
+            raws = [_raw(row) for row in rows]
+        except msgspec.DecodeError:
+            tally.problem(f"trace {name}", UNREADABLE)
+            continue
         batch = otlp.batch_of(str(name), raws, [], f"{FLEET}{connection.name}", tally)
         if batch is not None:
             yield batch
@@ -72,6 +82,7 @@ def _raw(row: Sequence[Any]) -> RawSpan:
         for named, when, said in zip(event_names, event_times, event_attributes, strict=True)
     ]
     start_ns = int(start) or None
+    end_ns = None if start_ns is None else start_ns + int(duration)
     return RawSpan(
         trace=str(trace),
         id=hexadecimal(span) or str(span),
@@ -79,7 +90,7 @@ def _raw(row: Sequence[Any]) -> RawSpan:
         name=name,
         kind=SERVER if kind in ("Server", "SPAN_KIND_SERVER") else 0,
         start_ns=start_ns,
-        end_ns=None if start_ns is None else start_ns + int(duration),
+        end_ns=None if end_ns is None or end_ns > LATEST_NS else end_ns,
         status=_STATUS.get(status.removeprefix("STATUS_CODE_").lower(), "unset"),
         message=message or None,
         attributes={n: v for each in given for n, v in _attributes(each).items()},

@@ -313,8 +313,16 @@ SELECT t.key AS trace, s.step, s.thread, a.span_id AS span, a.start_ns, a.end_ns
 FROM step s
 JOIN trace t ON t.id = s.trace AND t.complete
 JOIN span a ON a.id = s.ask
-JOIN model_call m ON m.span = a.id;
+JOIN model_call m ON m.span = a.id
+"""
+"""A node of a context is known by its message and its parent: an index of their ids is a fifth of
+one of digests. A live trace is one that more is expected of; the word of whoever writes it holds
+for a while only, so that a trace is live no longer soon after its writer was killed. `said` is what
+a trace is called, all of it as one text that stands in the index alone: one comparison for ten, and
+no row is read. SQL compares a text up to a NUL, and up to there `substr` gives it, so that none
+hides what comes after it."""
 
+SUMMARY = """
 CREATE VIEW trace_summary AS
 SELECT t.key AS trace, t.run, t.title, t.task, t.trial, t.variant, t.agent, t.models,
   t.outcome, t.outcome_value, t.outcome_by, t.steps, t.spans, t.calls, t.errors,
@@ -324,17 +332,24 @@ SELECT t.key AS trace, t.run, t.title, t.task, t.trial, t.variant, t.agent, t.mo
   t.reported_cost_usd, t.fidelity, t.masked, t.prompt, t.format, t.source_id, t.item, t.path,
   t.labels, t.problems, t.imported_ns, t.preferred,
   coalesce(t.live_until_ns > strftime('%s', 'now') * 1000000000, 0) AS live,
-  t.id AS row
+  t.id AS row{more}
 FROM trace t
 WHERE t.complete
 """
-"""A node of a context is known by its message and its parent: an index of their ids is a fifth of
-one of digests. A live trace is one that more is expected of; the word of whoever writes it holds
-for a while only, so that a trace is live no longer soon after its writer was killed. `said` is what
-a trace is called, all of it as one text that stands in the index alone: one comparison for ten, and
-no row is read. SQL compares a text up to a NUL, and up to there `substr` gives it, so that none
-hides what comes after it. `row` is the number by which spans name their trace: what asks for spans
-need not look up the key of each."""
+"""`row` is the number by which spans name their trace: what asks for spans need not look up the key
+of each."""
+
+_STEP_MAXIMA = ("max_step_tokens", "max_step_cost_usd", "max_step_ns")
+
+STEP_MAXIMA = f"""
+({", ".join(_STEP_MAXIMA)}) = (
+  SELECT max(m.input_tokens), max(m.cost_usd),
+    max(CASE WHEN a.end_ns > a.start_ns THEN a.end_ns - a.start_ns END)
+  FROM step s JOIN span a ON a.id = s.ask JOIN model_call m ON m.span = a.id
+  WHERE s.trace = trace.id)
+"""
+"""What sets the largest values that the steps of a trace have in the view `steps`; NULL where none
+has one."""
 
 RESULTS = """
 CREATE TABLE supplement (
@@ -512,7 +527,7 @@ migrations = Migrations(
 
 @migrations("0001_recordings")
 def _recordings(db: sqlite3.Connection) -> None:
-    parts = [RECORDINGS, RESULTS, INDEX, LATENCIES]
+    parts = [RECORDINGS, SUMMARY.format(more=""), RESULTS, INDEX, LATENCIES]
     for part in (*parts, *_preferring(_MOST_STEPS)):
         for statement in part.split(";\n\n"):
             db.execute(statement)
@@ -544,6 +559,18 @@ def _environments(db: sqlite3.Connection) -> None:
         "  AND json_type(labels, '$.version') IS NULL"
     )
     environments.fill(db, [row for (row,) in db.execute("SELECT id FROM trace WHERE complete")])
+
+
+@migrations("0004_step_maxima")
+def _step_maxima(db: sqlite3.Connection) -> None:
+    """Each run has the largest values of its steps, so that who asks for one need not read them."""
+    for name in _STEP_MAXIMA:
+        # The difference of two times may be too large for an INTEGER: it is a REAL then.
+        db.execute(f"ALTER TABLE trace ADD COLUMN {name} ANY")
+    db.execute("DROP VIEW trace_summary")
+    more = "".join(f", t.{name}" for name in _STEP_MAXIMA)
+    db.execute(SUMMARY.format(more=more))
+    db.execute(f"UPDATE trace SET {STEP_MAXIMA} WHERE complete")
 
 
 _EXTRA_VERSION = """CASE format

@@ -31,6 +31,7 @@ from replay.store.content import Masks
 from replay.store.handle import Store, now_ns
 from replay.store.insert import NextIds, TraceIds, insert
 from replay.store.prepare import Prepared, Preparer, Refused
+from replay.store.schema import STEP_MAXIMA
 from replay.trace import Batch, Level
 
 Verdict = Literal["new", "duplicate", "grown", "lesser", "replaced"]
@@ -342,7 +343,8 @@ def _sum(db: sqlite3.Connection, row: int) -> None:
           prompt = (
             SELECT g.digest FROM step s JOIN model_call m ON m.span = s.ask
               JOIN message g ON g.id = m.system
-            WHERE s.trace = trace.id ORDER BY s.step LIMIT 1)
+            WHERE s.trace = trace.id ORDER BY s.step LIMIT 1),
+          {STEP_MAXIMA}
         WHERE id = ?""",
         (row,),
     )

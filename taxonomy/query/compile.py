@@ -494,6 +494,8 @@ def quantity(field: Number, asked: Asks) -> Filter:
     if limit is None:
         part = f" OR NOT {field.whole}" if field.whole else ""
         return Filter(field.within.format(f"{field.column} IS NULL{part}"))
+    if field.largest is not None and operator in (">", ">="):
+        return Filter(f"{field.largest} {operator} ?", (limit,))
     sql = f"{field.column} {operator} ?"
     if field.falling is not None:
         sql, limit = f"{field.falling} {_TURNED[operator]} ?", -limit

@@ -59,7 +59,8 @@ class Number(_Named, frozen=True, kw_only=True):
 
     `falling` is what an index has in place of the column: its negative, infinite where it is
     unknown. `whole` tells whether all of it is known; a part is the least it can be. A quantity of
-    steps is asked `within` them, and holds where one of them shows it.
+    steps is asked `within` them, and holds where one of them shows it; `largest` is the column of
+    the run with the largest one, which answers whether any is larger than a limit.
     """
 
     column: str
@@ -67,6 +68,7 @@ class Number(_Named, frozen=True, kw_only=True):
     falling: str | None = None
     whole: str | None = None
     within: str = "{}"
+    largest: str | None = None
 
 
 class Time(_Named, frozen=True, kw_only=True):
@@ -197,11 +199,13 @@ FIELDS: tuple[Field, ...] = (
            example="step.error:timeout",
            means="with a failed call or request whose error contains it; alone: any error"),
     Number(name="step.tokens", column="input_tokens", units=COUNTS, within=_STEPS,
-           example="step.tokens>50k", means="with a step of that many input tokens"),
+           largest="max_step_tokens", example="step.tokens>50k",
+           means="with a step of that many input tokens"),
     Number(name="step.cost", column="cost_usd", units=DOLLARS, within=_STEPS,
-           example="step.cost>10c", means="with a step of that cost"),
+           largest="max_step_cost_usd", example="step.cost>10c", means="with a step of that cost"),
     Number(name="step.duration", column="latency_ns", units=SPANS_NS, within=_STEPS,
-           example="step.duration>30s", means="with a step whose response took that long"),
+           largest="max_step_ns", example="step.duration>30s",
+           means="with a step whose response took that long"),
     Number(name="score", column="g.value", units={"": 1}, within=_SCORES, example="score<0.5",
            means="with a step of that score (by its most trusted source)"),
     Choice(name="shape", column="shape", judged=True, of={each.value: each.value for each in Shape},

@@ -275,3 +275,54 @@ def test_no_failed_run_is_said(prod: Store) -> None:
         "No failed runs match 'steps>90'"
         in arc("fleet", "failures", "prod", "steps>90", *LONG_AGO).stderr
     )
+
+
+@pytest.mark.parametrize("form", ["maps", "signoz"])
+def test_a_duration_that_no_clock_reaches_costs_no_other_run(fleet: Store, form: str) -> None:
+    """An exporter that takes a later start from an earlier end writes nearly 2 ** 64."""
+    table, trace, duration = {
+        "maps": ("otel_traces", "TraceId", "Duration"),
+        "signoz": ("signoz_index_v3", "trace_id", "duration_nano"),
+    }[form]
+    copy = f"endless_{form}"
+    fleet.client.command(f"CREATE DATABASE {copy}")
+    fleet.client.command(
+        f"CREATE TABLE {copy}.{table} ENGINE = MergeTree ORDER BY tuple() AS"
+        f" SELECT * FROM {form}.{table}"
+    )
+    one = f"SELECT * FROM {copy}.{table} ORDER BY {trace} LIMIT 1"
+    for number, value in enumerate((2**64 - 5, 2**63 - 1, 2**63)):
+        fleet.client.command(
+            f"INSERT INTO {copy}.{table} SELECT * REPLACE (toUInt64({value}) AS {duration},"
+            f" 'e{number:015}' AS {'SpanId' if form == 'maps' else 'span_id'}) FROM ({one})"
+        )
+    arc("fleet", "add", "prod", fleet.url(copy))
+    listed = json.loads(arc("fleet", "ls", "prod", *LONG_AGO, "--limit", "0", "--json").stdout)
+    assert len(listed["runs"]) == RUNS
+    assert max(each["run"]["duration_ns"] for each in listed["runs"]) < 3600 * 10**9
+    assert arc("fleet", "ls", "prod", "duration>1h or step.duration>1h", *LONG_AGO).stdout == ""
+    pulled = arc("fleet", "pull", "prod", *LONG_AGO, "--limit", "0").stdout
+    assert f"prod: {RUNS} runs pulled" in pulled
+
+
+def test_bytes_that_are_no_text_cost_one_run_of_a_page(fleet: Store, tmp_path: Path) -> None:
+    fleet.client.command("CREATE DATABASE no_text")
+    fleet.client.command(
+        "CREATE TABLE no_text.otel_traces ENGINE = MergeTree ORDER BY tuple() AS"
+        " SELECT * FROM maps.otel_traces"
+    )
+    chats = "SELECT max(TraceId) FROM maps.otel_traces WHERE SpanName LIKE 'chat%'"
+    broken = fleet.client.query(chats).result_rows[0][0]
+    fleet.client.command(
+        "INSERT INTO no_text.otel_traces SELECT * REPLACE ('00000000000000ff' AS SpanId,"
+        " mapUpdate(SpanAttributes, map('note', unhex('ff'))) AS SpanAttributes)"
+        f" FROM no_text.otel_traces WHERE TraceId = '{broken}' LIMIT 1"
+    )
+    arc("fleet", "add", "prod", fleet.url("no_text"))
+    said = arc("fleet", "pull", "prod", *LONG_AGO, "--limit", "0", "--json").stdout
+    (file,) = json.loads(said)["files"]
+    assert len(file["traces"]) == RUNS - 1
+    assert [each["where"] for each in file["problems"]] == [f"trace {broken}"]
+    assert "bytes that are not text" in file["problems"][0]["why"]
+    with open_ledger(tmp_path / "data" / "arc.db") as store:
+        assert broken not in {row.source_id for row in trace_rows(store)}

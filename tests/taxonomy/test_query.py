@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import random
 import re
+import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import product
+from operator import ge, gt
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from replay.store.handle import Store
+from replay.store.schema import SUMMARY
 from replay.store.write import Writer
-from replay.trace import Batch, Header, Outcome
+from replay.trace import AnySpan, Batch, Cost, Header, ModelCall, Outcome, Usage
 from taxonomy.classes import Attribution, FailureClass, Shape
 from taxonomy.failures import pareto, tally
 from taxonomy.findings import Candidate, Diagnosis, Finding
 from taxonomy.held_out import hidden, hold
 from taxonomy.judgements import diagnoses
+from taxonomy.judgements.schema import migrations
 from taxonomy.judgements.tags import TagRow
 from taxonomy.owners import Owners
 from taxonomy.query import filter as filters
@@ -27,6 +34,7 @@ from taxonomy.query.failures import tag_rows, tags_of
 from taxonomy.query.fields import BY_NAME, FIELDS, described
 from taxonomy.query.language import Asks, BadQuery, Node, Says, Word, parse
 from taxonomy.query.listing import ORDERS, RunRow, run_order, run_rows, run_totals
+from taxonomy.query.values import SPANS_NS, number
 from tests.build import call, error, step, trace
 from tests.planned import ways
 from tests.taxonomy.pareto_case import MONDAY_NS, empty, put, put_again, tag
@@ -451,3 +459,105 @@ def test_an_error_in_words_is_found_by_them() -> None:
         for query in ('step.error:"not add up"', "tool.error:book", "tool.error", "errors>0"):
             assert len(run_rows(store, runs_meant(store, query))) == 1, query
         assert run_rows(store, runs_meant(store, "step.error:timeout")) == ()
+
+
+# --- the largest step of a run
+
+OF_STEPS = {"step.tokens": "input_tokens", "step.cost": "cost_usd", "step.duration": "latency_ns"}
+LIMITS_OF_STEPS = {
+    "step.tokens": ("0", "6", "7", "100000000000000", "100000000000001"),
+    "step.cost": ("0", "0.05", "0.1", "2.5", "3"),
+    "step.duration": ("0", "1ms", "2.9", "3", "4611686018", "9223372036", "9223372038"),
+}
+TOKENS = (None, 0, 7, 10**14 + 1)
+COSTS = (None, 0.0, 0.1, 2.5)
+TIMES = (None, 0, -1, 1, 3 * 10**9, 2**62, 2**63 + 2**40)
+EARLY_NS = -(2**63) + 1
+"""A clock so far off that the time from it does not fit into an INTEGER."""
+
+
+def put_measured(store: Store, chance: random.Random, name: str, steps: int) -> str:
+    """A run whose steps have any tokens, cost and time, each of them known or not."""
+    spans: list[AnySpan] = []
+    for each in trace([step(f"Step {n}.") for n in range(steps)], task=None).spans:
+        if not isinstance(each, ModelCall):
+            spans.append(each)
+            continue
+        tokens, usd, took = chance.choice(TOKENS), chance.choice(COSTS), chance.choice(TIMES)
+        start_ns = chance.choice([None, 1, 10**18, EARLY_NS, EARLY_NS])
+        end_ns = None
+        if start_ns is not None and took is not None:
+            end_ns = min(start_ns + took, 2**63 - 1)
+        spans.append(
+            structs.replace(
+                each,
+                usage=Usage(input_tokens=tokens),
+                cost=None if usd is None else Cost(usd=usd, source="recorded"),
+                start_ns=start_ns,
+                end_ns=end_ns,
+            )
+        )
+    writer = Writer(store)
+    head = Header(format="built", source_id=name)
+    return writer.finish(writer.write(Batch(header=head, spans=tuple(spans), last=True))).id
+
+
+def read_plainly(store: Store, field: str, compared: str, said: str) -> set[str]:
+    """The same read step by step."""
+    fits = {">": gt, ">=": ge}[compared]
+    limit = number(said, SPANS_NS if field == "step.duration" else {"": 1})
+    assert limit is not None
+    found = store.db.execute(f"SELECT trace, {OF_STEPS[field]} FROM steps").fetchall()
+    return {key for key, value in found if value is not None and fits(value, limit)}
+
+
+def test_the_largest_step_answers_as_all_steps_read_one_by_one() -> None:
+    chance = random.Random(5)
+    with closing(empty()) as store:
+        for number in range(40):
+            put_measured(store, chance, str(number), chance.randrange(4))
+        put_measured(store, chance, "1", 6)  # another recording of a run that is there
+        telling = 0
+        kinds = {kind for (kind,) in store.db.execute("SELECT typeof(max_step_ns) FROM trace")}
+        assert kinds == {"null", "integer", "real"}
+        for field, limits in LIMITS_OF_STEPS.items():
+            for limit, compared in product(limits, (">", ">=")):
+                query = f"{field}{compared}{limit}"
+                plain = read_plainly(store, field, compared, limit)
+                assert set(run_order(store, runs_meant(store, query))) == plain, query
+                others = set(run_order(store, runs_meant(store, f"not {query}")))
+                assert others == set(run_order(store)) - plain, query
+                assert run_totals(store, runs_meant(store, query)).runs == len(plain)
+                telling += 0 < len(plain) < 40
+        assert telling > 20
+
+
+def test_the_largest_step_is_found_without_reading_steps(runs: Runs) -> None:
+    for field in OF_STEPS:
+        for compared in (">", ">="):
+            meant = runs_meant(runs.store, f"{field}{compared}1")
+            plan = runs.store.db.execute(
+                f"EXPLAIN QUERY PLAN SELECT trace FROM runs WHERE preferred AND ({meant.sql})",
+                list(meant.values),
+            ).fetchall()
+            tables = {row[3].split()[1] for row in plan if row[3].startswith(("SCAN", "SEARCH"))}
+            assert tables <= {"t", "d"}, plan  # a run and its diagnosis
+
+
+def test_an_older_database_gets_the_largest_steps_of_its_runs(tmp_path: Path) -> None:
+    path = tmp_path / "arc.db"
+    columns = "max_step_tokens, max_step_cost_usd, max_step_ns"
+    kept = f"SELECT key, {columns} FROM trace ORDER BY key"
+    with Store.open(path, migrations) as store:
+        for number in range(8):
+            put_measured(store, random.Random(number), str(number), 3)
+        now = store.db.execute(kept).fetchall()
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("DROP VIEW trace_summary")
+        db.execute(SUMMARY.format(more=""))
+        for name in columns.split(", "):
+            db.execute(f"ALTER TABLE trace DROP COLUMN {name}")
+        db.execute("DELETE FROM _sqlite_migrations WHERE name = '0004_step_maxima'")
+    with Store.open(path, migrations) as store:
+        assert store.db.execute(kept).fetchall() == now
+        assert len(run_order(store, runs_meant(store, "step.tokens>=0"))) > 1

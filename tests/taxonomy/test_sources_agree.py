@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import convert
 
-from taxonomy.failures import SourcesAgree, compare, sources_agree
+from taxonomy.calibration.sources_agree import SourcesAgree, compare, sources_agree
 from taxonomy.judgements.tags import TagRow
 from taxonomy.query.failures import rows_beside_rules, tag_rows
 from tests.taxonomy.pareto_case import BAD, LOOP, empty, found, put, tag

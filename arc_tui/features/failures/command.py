@@ -53,7 +53,8 @@ from arc_tui.views.failures import (
 )
 from arc_tui.views.runs import chosen
 from replay.store.handle import Store
-from taxonomy.failures import BYS, UNTAGGED, Bar, By, Differ, Pareto, RunBehind, SourcesAgree
+from taxonomy.calibration.sources_agree import Differ, SourcesAgree
+from taxonomy.failures import BYS, UNTAGGED, Bar, By, Pareto, RunBehind
 from taxonomy.failures import pareto as count_failures
 from taxonomy.judgements.scans import Scan
 from taxonomy.metrics.change import Change

@@ -27,7 +27,7 @@ from replay.fleet.dialect import Dialect
 from replay.fleet.dialects import find_dialect
 from replay.fleet.spans import TOGETHER, read_traces
 from replay.fleet.stores import FleetStore, address_of, find_store, password_of
-from replay.formats.source import Tally
+from replay.formats.source import Problem, Tally
 from replay.redact.redactor import Redactor
 from replay.store.content import Masks
 from replay.store.handle import Store
@@ -124,14 +124,20 @@ def _look(
     bugs: list[str] = []
     with boundary(f"{setup.fleet}: cannot be read", bugs):
         traces = [(run.trace, run.start_ns) for run in runs]
-        return _judge(setup, masks, runs, list(read_traces(connection, dialect, traces, Tally())))
+        tally = Tally()
+        batches = list(read_traces(connection, dialect, traces, tally))
+        return _judge(setup, masks, runs, batches, tally.problems)
     if len(runs) > 1:
         return [each for run in runs for each in _look(setup, connection, dialect, masks, [run])]
     return [_unread(setup, runs[0], bugs[0])]
 
 
 def _judge(
-    setup: ScanSetup, masks: Masks, runs: Sequence[FleetRun], batches: Sequence[Batch]
+    setup: ScanSetup,
+    masks: Masks,
+    runs: Sequence[FleetRun],
+    batches: Sequence[Batch],
+    left_out: Sequence[Problem],
 ) -> list[ScannedRun]:
     sources = {key_of(batch): batch.header.source_id for batch in batches}
     prepared = list(Preparer(masks).prepare(batches))
@@ -159,7 +165,8 @@ def _judge(
                 found[sources[row.trace]] = _run_of(
                     row, _findings(memory, by_trace[row.trace]), first.why, first.why_step
                 )
-    said_of = {sources[key]: why for key, why in problems.items()}
+    said_of = {each.where.removeprefix("trace "): each.why for each in left_out}
+    said_of |= {sources[key]: why for key, why in problems.items()}
     return [
         found.get(run.trace) or _unread(setup, run, said_of.get(run.trace) or NOT_READ)
         for run in runs
