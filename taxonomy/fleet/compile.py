@@ -70,7 +70,7 @@ _SUMS = {
     ),
     "steps": ("countIf({d.kind} = 'model')", ""),
     "calls": ("countIf({d.kind} = 'tool')", ""),
-    "errors": ("countIf({d.kind} = 'tool' AND {d.failed})", ""),
+    "errors": ("countIf({d.kind} IN ('model', 'tool') AND {d.failed})", ""),
 }
 """Quantities of a run, as sums over its spans."""
 

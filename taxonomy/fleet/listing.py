@@ -4,7 +4,8 @@ sums by id, so that attributes, which hold every message, are read of few traces
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, Literal
 
 from msgspec import Struct, structs
@@ -14,7 +15,7 @@ from replay.fleet.dialect import Began, Dialect, RunFact
 from taxonomy.fleet.compile import Compiled, Window, compile_text
 
 PAGE = 200
-"""Ids that are read together."""
+"""Ids that are read together at most."""
 
 _SECOND_NS = 1_000_000_000
 _DAY_NS = 86_400 * _SECOND_NS
@@ -58,9 +59,13 @@ def has_outcomes(connection: Connection, dialect: Dialect, window: Window) -> bo
     return bool(connection.rows(sql))
 
 
-def compile_query(connection: Connection, dialect: Dialect, text: str, window: Window) -> Compiled:
-    """The question compiled for what is in the store. Raises BadQuery, FleetError."""
-    return compile_text(text, dialect, window, lambda: has_outcomes(connection, dialect, window))
+def compile_query(
+    connection: Connection, dialect: Dialect, text: str, window: Window
+) -> Callable[[Window], Compiled]:
+    """The question compiled for what is in the store, for a part of the window or all of it. Raises
+    BadQuery, FleetError, both when it is compiled."""
+    outcomes = cache(lambda: has_outcomes(connection, dialect, window))
+    return lambda part: compile_text(text, dialect, part, outcomes)
 
 
 def list_runs(
@@ -69,33 +74,72 @@ def list_runs(
     """The newest runs that a question means. Traces without a span of a model, a tool or an agent
     are no runs. Raises BadQuery, FleetError."""
     asked = compile_query(connection, dialect, text, window)
+    notes = asked(window).notes
     found: list[FleetRun] = []
-    for ids in pages(connection, dialect, asked, window):
-        for run in sums(connection, dialect, ids, window):
+    for runs in newest_first(connection, dialect, asked, window, limit):
+        for run in runs:
             if limit is not None and len(found) == limit:
-                return FleetList(rows=tuple(found), more=True, notes=asked.notes)
+                return FleetList(rows=tuple(found), more=True, notes=notes)
             found.append(run)
-    return FleetList(rows=tuple(found), more=False, notes=asked.notes)
+    return FleetList(rows=tuple(found), more=False, notes=notes)
+
+
+def newest_first(
+    connection: Connection,
+    dialect: Dialect,
+    asked: Callable[[Window], Compiled],
+    window: Window,
+    limit: int | None,
+) -> Iterator[list[FleetRun]]:
+    """The runs that a question means, a page at a time. Where so many are enough, the newest part
+    of the window is asked first, and the rest only if it has too few. Raises BadQuery,
+    FleetError."""
+    size = PAGE if limit is None else limit + 1
+    for part in (window,) if limit is None else _parts(dialect, window):
+        for ids in pages(connection, dialect, asked(part), part, size):
+            yield sums(connection, dialect, ids, part)
+            size = PAGE
+
+
+def _parts(dialect: Dialect, window: Window) -> Iterator[Window]:
+    """The newest 16th of a window, what is left of its newest quarter, and what is left of it.
+    Spans are read to the end of the store, so that a question few runs answer reads 1/16 and 1/4 of
+    the window twice. Without a table of starts a run that was under way when a part began would be
+    in two of them: such a window stays whole."""
+    until = window.until_ns
+    if dialect.lookup is not None:
+        for share in (16, 4):
+            from_ns = window.until_ns - (window.until_ns - window.from_ns) // share
+            if from_ns < until:
+                yield Window(from_ns, until)
+                until = from_ns
+    yield Window(window.from_ns, until)
 
 
 def pages(
-    connection: Connection, dialect: Dialect, asked: Compiled, window: Window
+    connection: Connection,
+    dialect: Dialect,
+    asked: Compiled,
+    window: Window,
+    first: int = PAGE,
 ) -> Iterator[Sequence[Began]]:
-    """The traces that a compiled question means, newest first, a page at a time."""
-    until, last = window.until_ns, ""
+    """The traces that a compiled question means, newest first, a page at a time; the first page has
+    `first` of them at most."""
+    until, last, size = window.until_ns, "", min(first, PAGE)
     while True:
         sql = (
             f"SELECT trace, start_ns FROM ({starts(dialect, window)})"
             f" WHERE ({asked.sql}) AND (start_ns < {{until:Int64}}"
             " OR (start_ns = {until:Int64} AND trace > {last:String}))"
-            f" ORDER BY start_ns DESC, trace LIMIT {PAGE}"
+            f" ORDER BY start_ns DESC, trace LIMIT {size}"
         )
         rows = connection.rows(sql, {**asked.values, "until": until, "last": last})
         if rows:
             yield [(str(trace), int(start)) for trace, start in rows]
             last, until = str(rows[-1][0]), int(rows[-1][1])
-        if len(rows) < PAGE:
+        if len(rows) < size:
             return
+        size = PAGE
 
 
 def starts(dialect: Dialect, window: Window) -> str:
@@ -128,7 +172,7 @@ SELECT {d.trace} AS trace,
   toUnixTimestamp64Nano(toDateTime64(min({d.start}), 9)),
   toUnixTimestamp64Nano(toDateTime64(max({d.end}), 9)),
   count(), countIf({kind} AS kind = 'model'), countIf(kind = 'tool'),
-  countIf(kind = 'tool' AND {d.failed}),
+  countIf(kind IN ('model', 'tool') AND {d.failed}),
   sumIf({input_tokens}, kind = 'model'), sumIf({output_tokens}, kind = 'model'),
   countIf(kind IN ('model', 'tool', 'agent'))
 FROM {spans}

@@ -181,7 +181,7 @@ FIELDS: tuple[Field, ...] = (
     Number(name="calls", column="calls", units=COUNTS, example="calls<3",
            means="with that many tool calls"),
     Number(name="errors", column="errors", units=COUNTS, example="errors>2",
-           means="with that many failed tool calls"),
+           means="with that many failed calls of tools and models"),
     Time(name="start", aliases=("week",), column="start_ns", example="week:2026-W47",
          means="that started in, before or after a year, month, week, day or minute (UTC)"),
     Time(name="since", column="start_ns", always=">=", example="since:2026-11-01",

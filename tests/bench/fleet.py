@@ -12,9 +12,11 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from arc_tui.features.fleet import run as fleet_run
+from arc_tui.importing import ImportReport
 from replay.fleet.connection import Bounds, Connection
 from replay.fleet.stores import FleetStore, keep_store, variable
 from replay.store.read import load
@@ -28,6 +30,7 @@ from taxonomy.query.listing import run_rows
 from taxonomy.rules import findings
 from taxonomy.rules.rule import RuleContext
 from tests.bench.measure import Row
+from tests.bench.scanning import measure_scan
 from tests.fleet import exporter
 from tests.fleet.conftest import PASSWORD, USER, Store, serving
 
@@ -221,6 +224,13 @@ def fill(client: Any, runs: int) -> int:
 SAMPLE = 500
 """Runs that are pulled, to be compared with what the store says of them."""
 
+SCANNED = 1_200
+"""Runs that one worker scans, and then two: an even number of whole partitions, so that two workers
+can have as much to do."""
+
+OPENED = 5
+"""Runs that are opened, one after another."""
+
 NAME = "bench"
 BOUNDS = Bounds(seconds=300)
 
@@ -235,6 +245,8 @@ def rows(folder: Path) -> Iterator[Row]:
         yield Row(f"{size}: made by SQL", f"{time.perf_counter() - began:.0f} s", "no goal")
         keep_store(fleet_run.stores_file(), NAME, FleetStore(url=store.url("bench")))
         yield from _questions(store, size)
+        yield from _opened(folder / "opened.db")
+        yield from _scanned(folder / "scanned.db")
         yield from _sample(folder / "arc.db")
 
 
@@ -264,19 +276,61 @@ def _taken(store: Store, ask: Connection, work: Callable[[], object]) -> str:
     return f"{min(times):.2f} s, {(ask.read.bytes_read - read) / 1e6:,.0f} MB read"
 
 
+def _newest(runs: int, limit: int | None) -> fleet_run.FleetRequest:
+    """What asks for the newest runs, by a window that holds so many."""
+    until = BEGAN_NS + DAYS * DAY_NS
+    window = Window(until - runs * _STEP_NS, until)
+    return fleet_run.FleetRequest(
+        fleet=NAME, query="", window=window, bounds=BOUNDS, limit=limit
+    )  # fmt: skip
+
+
+def _opened(path: Path) -> Iterator[Row]:
+    """Runs of a list, each as if it were opened alone: connected, read, masked, kept, diagnosed,
+    loaded."""
+    times: list[float] = []
+    with open_ledger(path) as store:
+        listed = fleet_run.list_fleet(store, _newest(2 * OPENED, OPENED)).runs
+        for each in listed:
+            began = time.perf_counter()
+            *_, report = fleet_run.pull_listed(store, NAME, BOUNDS, [each.run])
+            assert isinstance(report, ImportReport)
+            load(store, report.files[0].traces[0].id)
+            times.append(time.perf_counter() - began)
+    yield Row(
+        f"one run opened: pulled, diagnosed, loaded (median of {OPENED})",
+        f"{median(times) * 1000:.0f} ms ({min(times) * 1000:.0f}-{max(times) * 1000:.0f})",
+        "goal 500 ms",
+    )
+
+
+def _scanned(path: Path) -> Iterator[Row]:
+    """The same window scanned by one worker and by two, by the CPU time of the workers."""
+    with open_ledger(path) as store:
+        one, two = (measure_scan(store, _newest(SCANNED, None), workers) for workers in (1, 2))
+    yield Row(
+        f"scan of {one.runs:,} runs by one worker",
+        f"{one.runs_per_cpu_s:.0f} runs a second of its CPU",
+        "goal 20",
+    )
+    yield Row(
+        f"scan of {two.runs:,} runs by two workers",
+        f"{two.runs_per_cpu_s:.0f} runs a second of their CPU; {two.speedup(one):.2f}× one,"
+        " by the CPU of the busier",
+        "goal 1.7×",
+    )
+
+
 def _sample(path: Path) -> Iterator[Row]:
     """The newest runs, pulled: the store's sums, and its classes, against those of the rules."""
-    until = BEGAN_NS + DAYS * DAY_NS
-    window = Window(until - 2 * SAMPLE * _STEP_NS, until)
-    asked = fleet_run.FleetRequest(
-        fleet=NAME, query="", window=window, bounds=BOUNDS, limit=SAMPLE
-    )  # fmt: skip
+    asked = _newest(2 * SAMPLE, SAMPLE)
+    window = asked.window
     with open_ledger(path) as store, fleet_run.open_fleet(NAME, BOUNDS) as fleet:
         began = time.perf_counter()
         for _ in fleet_run.pull(store, asked, lambda note: None):
             pass
         took = (time.perf_counter() - began) / SAMPLE
-        yield Row(f"a run of {SAMPLE} pulled and diagnosed", f"{took * 1000:.0f} ms", "goal 500 ms")
+        yield Row(f"{SAMPLE} runs pulled and diagnosed", f"{took * 1000:.0f} ms a run", "no goal")
         there = list_runs(fleet.connection, fleet.dialect, "", window, limit=SAMPLE).rows
         here = {row.source_id: row for row in run_rows(store, runs_meant(store, ""))}
         names = ("spans", "steps", "calls", "errors", "input_tokens", "output_tokens", "outcome")

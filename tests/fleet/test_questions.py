@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 
 import msgspec
@@ -19,7 +20,8 @@ from taxonomy.query.fields import BY_NAME, FIELDS
 from taxonomy.query.language import BadQuery
 from taxonomy.query.listing import RunRow, run_rows
 from tests.fleet import exporter
-from tests.fleet.conftest import RUNS, Store
+from tests.fleet.classes import CASES
+from tests.fleet.conftest import RUNS, Store, imported
 from tests.fleet.corpus import BEGAN_NS, DAY_NS
 from tests.replay.otlp_case import hexed
 
@@ -67,6 +69,18 @@ def test_each_run_is_counted_as_here(fleet: Store, database_here: Path, database
             row.spans, row.steps, row.calls, row.errors, row.input_tokens, row.output_tokens,
             row.models, row.agent, row.outcome, row.start_ns, row.end_ns,
         )  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["maps", "json", "signoz"])
+def test_a_failed_call_of_a_model_is_an_error_as_here(
+    fleet: Store, cases: Path, tmp_path: Path, form: str
+) -> None:
+    rows = here(imported(tmp_path / "arc.db", cases), "")
+    found = ask(fleet, f"class_{form}", "").rows
+    assert {run.trace: run.errors for run in found} == {row.source_id: row.errors for row in rows}
+    erred = ask(fleet, f"class_{form}", "errors>0").rows
+    assert {run.trace for run in erred} == {row.source_id for row in rows if row.errors}
+    assert any(case.error and not any(call.failed for call in case.calls) for case in CASES)
 
 
 QUERIES = (
@@ -188,6 +202,33 @@ def test_the_newest_come_first_and_a_limit_says_that_there_are_more(fleet: Store
     assert starts == sorted(starts, reverse=True)
     assert len(starts) == 7
     assert found.more
+
+
+@pytest.mark.parametrize("database", ["maps", "days_apart", "no_lookup"])
+def test_any_limit_gives_the_first_of_all(fleet: Store, made: Path, database: str) -> None:
+    """Parts of a window asked one after another leave no run out and give none twice, also where
+    runs go on for days."""
+    if database == "days_apart":
+        fleet.client.command(f"CREATE DATABASE {database}")
+        for statement in exporter.tables(f"{database}.otel_traces"):
+            fleet.client.command(statement)
+        for at, row in enumerate(exporter.rows(made)):
+            began = BEGAN_NS // 10**9 + at * 7_000
+            row["Timestamp"] = f"{began + zlib.crc32(row['SpanId'].encode()) % 400_000}.5"
+            fleet.insert(f"{database}.otel_traces", [row])
+            if at == 100:
+                break
+    window = Window(BEGAN_NS - DAY_NS, BEGAN_NS + 13 * DAY_NS)
+    connection = fleet.connect(database)
+    dialect = find_dialect(connection, FleetStore(url=fleet.url(database)))
+    for query in ("", "tool.error", "not tool.error", "errors=0"):
+        every = list_runs(connection, dialect, query, window, limit=None)
+        assert len(every.rows) > 2
+        for limit in (1, 4, len(every.rows) - 1, len(every.rows), 500):
+            some = list_runs(connection, dialect, query, window, limit=limit)
+            assert some.rows == every.rows[:limit], (query, limit)
+            assert some.more == (limit < len(every.rows))
+    connection.close()
 
 
 def test_only_the_services_that_were_named_are_asked(fleet: Store) -> None:

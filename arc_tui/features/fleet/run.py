@@ -31,7 +31,7 @@ from replay.store.handle import Store
 from replay.store.rows import spans_here
 from replay.trace import FLEET
 from taxonomy.fleet.compile import Window, compile_text
-from taxonomy.fleet.listing import FleetRun, compile_query, list_runs, pages, sums
+from taxonomy.fleet.listing import FleetRun, compile_query, list_runs, newest_first
 from taxonomy.judgements.diagnoses import undiagnosed
 from taxonomy.query.compile import bounds, known_field, named_moment
 from taxonomy.query.fields import Time
@@ -199,11 +199,10 @@ def pull(
     window, limit, path = request.window, request.limit, f"{FLEET}{request.fleet}"
     with open_fleet(request.fleet, request.bounds) as fleet:
         asked = compile_query(fleet.connection, fleet.dialect, request.query, window)
-        for note in asked.notes:
+        for note in asked(window).notes:
             tell(note)
         seen = 0
-        for ids in pages(fleet.connection, fleet.dialect, asked, window):
-            runs = sums(fleet.connection, fleet.dialect, ids, window)
+        for runs in newest_first(fleet.connection, fleet.dialect, asked, window, limit):
             taken = runs if limit is None else runs[: limit - seen]
             seen += len(taken)
             now = Progress(done=seen, total=limit or seen, path=path, traces=seen)
