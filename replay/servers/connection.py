@@ -11,7 +11,7 @@ import random
 import re
 import ssl
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -24,6 +24,7 @@ from msgspec import Struct
 
 from replay.errors import ArcError, BadTrace
 from replay.fleet.stores import is_loopback
+from replay.formats.common import listed, obj, word
 from replay.formats.source import decode
 from replay.trace import Json
 
@@ -315,3 +316,26 @@ def cursor_errors(connection: Connection, cursor: str | None) -> Iterator[None]:
         raise CursorLost(
             f"{connection.name}: the server no longer knows where in the list it was"
         ) from error
+
+
+def pages_by_cursor(
+    connection: Connection,
+    path: str,
+    params: Params,
+    limit: int,
+    following: Callable[[dict[str, Json]], Json],
+) -> Iterator[dict[str, Json]]:
+    """The items (`data`) of a list, page by page; `following` tells a page's cursor to the next.
+    Raises ServerError; CursorLost where its place is lost."""
+    cursor: str | None = None
+    while True:
+        more = [("cursor", cursor)] if cursor is not None else []
+        with cursor_errors(connection, cursor):
+            page = obj(connection.get(path, [*params, ("limit", str(limit)), *more]))
+        yield from map(obj, listed(page.get("data")))
+        next_cursor = word(following(page))
+        if next_cursor is None:
+            return
+        if next_cursor == cursor:
+            raise ServerError(f"{connection.name}: {path} gives the same page again and again")
+        cursor = next_cursor

@@ -23,7 +23,7 @@ from replay.servers.connection import (
     Project,
     Refused,
     ServerError,
-    cursor_errors,
+    pages_by_cursor,
     segment,
     utc,
 )
@@ -190,16 +190,7 @@ def _pages_by_number(
 def _pages_by_cursor(
     connection: Connection, path: str, params: Params, limit: int
 ) -> Iterator[dict[str, Json]]:
-    """The items of a list whose pages have a cursor."""
-    cursor: str | None = None
-    while True:
-        more = [("cursor", cursor)] if cursor is not None else []
-        with cursor_errors(connection, cursor):
-            answer = obj(connection.get(path, [*params, ("limit", str(limit)), *more]))
-        yield from map(obj, listed(answer.get("data")))
-        following = word(obj(answer.get("meta")).get("cursor"))
-        if following is None:
-            return
-        if following == cursor:
-            raise ServerError(f"{connection.name}: {path} gives the same page again and again")
-        cursor = following
+    """The items of a list whose pages have a cursor. As `pages_by_cursor`."""
+    return pages_by_cursor(
+        connection, path, params, limit, lambda page: obj(page.get("meta")).get("cursor")
+    )

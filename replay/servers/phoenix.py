@@ -23,11 +23,11 @@ from replay.servers.connection import (
     Project,
     Refused,
     ServerError,
-    cursor_errors,
+    pages_by_cursor,
     segment,
     utc,
 )
-from replay.trace import Batch, SourceScore
+from replay.trace import Batch, Json, SourceScore
 
 NAME = "phoenix"
 TITLE = "Phoenix"
@@ -136,17 +136,6 @@ def _annotations(connection: Connection, path: str, params: Params) -> Iterator[
 
 def _pages(
     connection: Connection, path: str, params: Params, limit: int
-) -> Iterator[dict[str, object]]:
-    """The items of a list, page by page. Raises ServerError; CursorLost where its place is lost."""
-    cursor: str | None = None
-    while True:
-        more = [("cursor", cursor)] if cursor is not None else []
-        with cursor_errors(connection, cursor):
-            page = obj(connection.get(path, [*params, ("limit", str(limit)), *more]))
-        yield from map(obj, listed(page.get("data")))
-        following = word(page.get("next_cursor"))
-        if following is None:
-            return
-        if following == cursor:
-            raise ServerError(f"{connection.name}: {path} gives the same page again and again")
-        cursor = following
+) -> Iterator[dict[str, Json]]:
+    """The items of a list. As `pages_by_cursor`."""
+    return pages_by_cursor(connection, path, params, limit, lambda page: page.get("next_cursor"))
