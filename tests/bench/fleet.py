@@ -218,6 +218,8 @@ def fill(client: Any, runs: int) -> int:
         client.command(chats, {"least": least, "most": least + _AT_ONCE})
     for table in ("runs", "calls", "gathered"):
         client.command(f"DROP TABLE bench.{table}")
+    while int(client.command("SELECT count() FROM system.merges")):
+        time.sleep(0.5)  # what was just written is still being put together, on the same cores
     return int(client.command("SELECT count() FROM bench.otel_traces"))
 
 
