@@ -69,6 +69,15 @@ def test_a_store_is_named_checked_and_listed(prod: Store, tmp_path: Path) -> Non
     assert "No fleet yet" in arc("fleet", "ls").stderr
 
 
+@pytest.mark.usefixtures("prod")
+def test_a_query_may_say_itself_since_when() -> None:
+    listed = arc("fleet", "ls", "prod", "since:2020 outcome:failed")
+    assert "begun 2020-01-01" in listed.stderr
+    assert listed.stdout == arc("fleet", "ls", "prod", "outcome:failed", *LONG_AGO).stdout
+    both = arc("fleet", "ls", "prod", "since:2020", "--since", "2050", "--until", "2051")
+    assert "No runs match 'since:2020' in this time" in both.stderr
+
+
 @pytest.mark.parametrize("database", ["maps", "json", "signoz", "langfuse3", "langfuse4"])
 def test_what_was_pulled_is_what_an_import_of_the_file_brings(
     fleet: Store, tmp_path: Path, database: str, request: pytest.FixtureRequest

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 from msgspec import structs
 
 from arc_tui.cli import (
@@ -37,7 +38,10 @@ def window_options(command: Fn) -> Fn:
     return with_options(
         click.argument("query", nargs=-1),
         click.option(
-            "--since", default="7d", show_default=True, help="Runs begun since: 12h, 7d or a day."
+            "--since",
+            default="7d",
+            show_default=True,
+            help="Runs begun since: 12h, 7d or a day; or since:… in QUERY.",
         ),
         click.option("--until", help="Runs begun before: 12h (ago), 7d or a day; default: now."),
         click.option(
@@ -66,13 +70,18 @@ def question_options(command: Fn) -> Fn:
 
 def fleet_request(name: str, asked: dict[str, Any]) -> FleetRequest:
     """The options of `question_options` or `window_options` as one request. Raises ArcError."""
-    from arc_tui.features.fleet.run import FleetRequest, read_window
+    from arc_tui.features.fleet.run import FleetRequest, read_window, window_of
     from replay.fleet.connection import Bounds
 
+    query = " ".join(asked["query"])
+    window = read_window(asked["since"], asked["until"] or "")
+    given = click.get_current_context().get_parameter_source
+    if not any(given(option) is ParameterSource.COMMANDLINE for option in ("since", "until")):
+        window = window_of(query, window)  # a query may say itself since when
     return FleetRequest(
         fleet=name,
-        query=" ".join(asked["query"]),
-        window=read_window(asked["since"], asked["until"] or ""),
+        query=query,
+        window=window,
         bounds=Bounds(seconds=asked["max_seconds"], bytes_read=asked["max_read"] * 1_000_000_000),
         limit=asked.get("limit") or None,
     )
@@ -240,7 +249,7 @@ def ls(name: str | None, as_json: bool, db: Path | None, **asked: Any) -> int:
         print_list(console(), HEADINGS, [cells(each) for each in view.runs])
     else:
         words = f" match '{format.one_line(view.query)}'" if view.query else ""
-        print_line(err, f"No runs{words} since {asked['since']}. Try: an earlier --since")
+        print_line(err, f"No runs{words} in this time. Try: an earlier --since")
     print_line(err, summary(view))
     for note in notes(view):
         print_line(err, note, "dim")

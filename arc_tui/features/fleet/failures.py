@@ -37,6 +37,7 @@ def failures(name: str, as_json: bool, **asked: Any) -> int:
     """
     request = fleet_request(name, asked)
     from arc_tui.features.fleet.run import open_fleet
+    from arc_tui.features.fleet.text import effort, window
     from taxonomy.fleet.failures import count_failures
 
     with open_fleet(name, request.bounds) as fleet:
@@ -46,14 +47,14 @@ def failures(name: str, as_json: bool, **asked: Any) -> int:
         print_json(found)
         return 0
     err = console(err=True)
-    if not found.failed:
+    if found.failed:
+        print_list(console(), HEADINGS, list(_rows(found)))
+    else:
         words = f" match '{format.one_line(request.query)}'" if request.query else ""
-        print_line(err, f"No failed runs{words} since {asked['since']}. Try: an earlier --since")
-        return 0
-    print_list(console(), HEADINGS, list(_rows(found)))
-    took = f"{format.count(read.queries, 'query', 'queries')}, {format.file_size(read.bytes_read)}"
-    print_line(err, f"{name}: {format.count(found.failed, 'failed run')} · {took} read")
-    for note in notes(found):
+        print_line(err, f"No failed runs{words} in this time. Try: an earlier --since")
+    runs = format.count(found.failed, "failed run")
+    print_line(err, f"{name}: {runs}, {window(request.window)} · {effort(read)}")
+    for note in notes(found) if found.failed else ():
         print_line(err, note, "dim")
     return 0
 

@@ -218,19 +218,8 @@ def _run_of(
 def _findings(memory: Store, kept: diagnoses.Kept) -> tuple[ScanFinding, ...]:
     tools = first_tools(memory, ((kept.trace, row[3]) for row in kept.suggestions))
     found: list[ScanFinding] = []
-    for (
-        _,
-        place,
-        span,
-        step,
-        failure,
-        sub,
-        fault,
-        why,
-        by,
-        confidence,
-        evidence,
-    ) in kept.suggestions:
+    for row in kept.suggestions:
+        _, place, span, step, failure, sub, fault, why, by, confidence, evidence = row
         found.append(
             ScanFinding(
                 place=place, step=step, span=span, failure=FailureClass(failure), sub=sub,

@@ -13,6 +13,8 @@ from arc_tui.features.fleet.run import FleetView, Listed
 from arc_tui.importing import ImportReport
 from arc_tui.ui import format
 from replay.errors import ArcError
+from replay.fleet.connection import Read
+from taxonomy.fleet.compile import Window
 from taxonomy.fleet.listing import FleetRun
 from taxonomy.query.values import moment
 
@@ -99,15 +101,15 @@ def run_count(view: FleetView) -> str:
     return f"{'the newest ' if view.more else ''}{format.count(len(view.runs), 'run')}"
 
 
-def window(view: FleetView) -> str:
+def window(of: FleetView | Window) -> str:
     """When the runs began that were asked for."""
-    return f"begun {moment_text(view.from_ns)} to {moment_text(view.until_ns)} UTC"
+    return f"begun {moment_text(of.from_ns)} to {moment_text(of.until_ns)} UTC"
 
 
-def effort(view: FleetView) -> str:
+def effort(of: FleetView | Read) -> str:
     """What the answer cost the store."""
-    queries = format.count(view.queries, "query", "queries")
-    return f"{queries}, {format.file_size(view.bytes_read)} read"
+    queries = format.count(of.queries, "query", "queries")
+    return f"{queries}, {format.file_size(of.bytes_read)} read"
 
 
 def summary(view: FleetView) -> str:
