@@ -249,6 +249,7 @@ LOADING = "Loading runs."
 NO_RUNS = """No runs yet.
 
 {open}   open files, agent sessions or the demo
+{source}  runs of a trace store
 
 arc record -- COMMAND   record the model calls of an agent
 arc import PATH         import traces"""
@@ -298,7 +299,7 @@ def nothing(view: RunsView, key_of: KeyOf) -> str:
         hidden = held_out_text(view.held_out)
         if hidden:
             return f"{hidden}.\n\n{key_of('runs.view')}   show them"
-        return NO_RUNS.format(open=key_of("runs.here"))
+        return NO_RUNS.format(open=key_of("runs.here"), source=key_of("runs.source"))
     arrangement = view.arrangement
     failed = "failed runs" if arrangement.failed_only else "runs"
     kind = f" in '{format.one_line(arrangement.kind)}'" if arrangement.kind else ""
