@@ -49,8 +49,11 @@ client = anthropic.Anthropic()
 asked = {"model": "fire-drill", "max_tokens": 100,
          "messages": [{"role": "user", "content": "fire drill"}]}
 
+reporting = threading.Lock()
+
 def report(event, **values):
-    print(json.dumps({"event": event, "at_ns": time.time_ns(), **values}), flush=True)
+    with reporting:
+        print(json.dumps({"event": event, "at_ns": time.time_ns(), **values}), flush=True)
 
 def stream():
     words = ""

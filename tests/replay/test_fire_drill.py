@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from replay.doctor.fire_drill import Drill, run_drill
+from replay.doctor.fire_drill import AGENT, Drill, run_drill
 from replay.models.protocol import VARIABLE
 from replay.stop_order import stop, stop_order
 from tests.replay.live_case import clean_environment
@@ -65,6 +66,22 @@ def test_a_switch_that_stops_nothing_fails_the_drill(tmp_path: Path) -> None:
         "the recording does not hold exactly one run",
         "a new run was not refused",
     )
+
+
+@pytest.mark.process
+def test_what_two_threads_of_the_agent_report_stands_in_lines_of_its_own() -> None:
+    reporting = AGENT[AGENT.index("reporting =") : AGENT.index("def stream")]
+    program = f"""
+import json, sys, threading, time
+sys.setswitchinterval(1e-6)
+{reporting}
+threads = [threading.Thread(target=lambda: [report("called") for _ in range(2000)]) for _ in "ab"]
+for each in threads: each.start()
+for each in threads: each.join()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [each["event"] for each in events] == ["called"] * 4000
 
 
 @pytest.mark.process
