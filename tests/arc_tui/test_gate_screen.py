@@ -82,12 +82,12 @@ async def test_tasks_that_changed_alone_are_shown_and_it_is_copied_as_markdown(d
     async with ArcApp(db, settings=Settings()).run_test(size=(120, 40)) as pilot:
         screen = await open_gate(pilot, "variant=old", "variant=new")
         assert screen.view is not None
-        every, changed = screen.tasks.row_count, sum(bool(p.change) for p in screen.view.rows)
+        every, changed = screen.rows.row_count, sum(bool(p.change) for p in screen.view.rows)
         assert every > changed
         await pilot.press("f")
-        assert screen.tasks.row_count == changed
+        assert screen.rows.row_count == changed
         await pilot.press("f")
-        assert screen.tasks.row_count == every
+        assert screen.rows.row_count == every
         await pilot.press("y")
         assert pilot.app.clipboard.startswith("### arc gate: ")
 

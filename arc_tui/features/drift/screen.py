@@ -9,9 +9,6 @@ from pathlib import Path
 
 from rich.cells import cell_len
 from rich.text import Text
-from textual.app import ComposeResult
-from textual.containers import Container
-from textual.getters import query_one
 from textual.message import Message
 from textual.reactive import reactive
 from typing_extensions import override
@@ -30,24 +27,17 @@ from arc_tui.features.drift.text import (
 )
 from arc_tui.features.drift.view import DriftRequest, DriftRow, DriftView, build_drift
 from arc_tui.navigation import OpenRuns
-from arc_tui.ui import format
 from arc_tui.ui.bindings import bind, pane_keys
+from arc_tui.ui.comparison_screen import ComparisonHead, ComparisonScreen
 from arc_tui.ui.document import Block, Document
 from arc_tui.ui.format import fit
-from arc_tui.ui.group_choice import GroupChoice, GroupsFound, Refused, refusal
-from arc_tui.ui.keys import KeyBar
 from arc_tui.ui.list import RowList
-from arc_tui.ui.page import Page
-from arc_tui.ui.screen import ArcScreen
-from arc_tui.ui.styles import SummaryLines, fold_sentence
+from arc_tui.ui.styles import fold_sentence
 from arc_tui.views.groups import group_queries
-from replay.errors import ArcError
 from replay.store.handle import Store
 
 LEAST, MOST = 12, 40
 """Cells of what a difference is of; a longer name is cut with `…`."""
-
-TITLES = ("A: the runs before, or of one kind", "B: the runs after, or of the other kind")
 
 
 class DifferenceList(RowList):
@@ -108,13 +98,10 @@ class DifferenceList(RowList):
             self.post_message(self.Chosen(self.rows[self.cursor]))
 
 
-class DriftHead(SummaryLines):
+class DriftHead(ComparisonHead[DriftView]):
     """Which groups, and the verdict in bold."""
 
     STYLES = {"sentence": "bold", "quiet": "$quiet"}
-
-    view: reactive[DriftView | None] = reactive(None, layout=True)
-    waiting: reactive[str] = reactive("", layout=True)
 
     @override
     def lines(self, width: int) -> list[Text]:
@@ -152,12 +139,13 @@ def _blocks(view: DriftView, row: DriftRow | None) -> Iterator[Block]:
             yield from (Block(text=line) for line in said)
 
 
-class DriftScreen(ArcScreen):
+class DriftScreen(ComparisonScreen[DriftView]):
     """The environments of two groups of runs."""
 
-    CSS_PATH = "screen.tcss"
+    CSS_PATH = "../../ui/comparison_screen.tcss"
     HELP = "environment drift"
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
+    NAME = "drift"
+    TITLES = ("A: the runs before, or of one kind", "B: the runs after, or of the other kind")
 
     BINDINGS = [
         bind("o", "choose", id="drift.choose", label="other runs", only="o",
@@ -171,115 +159,36 @@ class DriftScreen(ArcScreen):
 
     view: reactive[DriftView | None] = reactive(None, repaint=False)
 
-    head = query_one(DriftHead)
-    differences = query_one(DifferenceList)
-    page = query_one("#figures", Page)
-
-    class Loaded(Message):
-        """Both groups were read, or why they cannot be compared."""
-
-        def __init__(self, found: DriftView | Refused) -> None:
-            super().__init__()
-            self.found = found
-
     def __init__(self, path: Path, first: str = "", second: str = "") -> None:
         """Without both queries a person is asked for them."""
-        super().__init__(path)
-        self._groups = GroupChoice(self, TITLES, group_queries, (first, second))
+        super().__init__(path, group_queries, (first, second))
 
-    def compose(self) -> ComposeResult:
-        yield DriftHead().data_bind(DriftScreen.view)
-        with Container(id="drift"):
-            yield DifferenceList(id="differences").data_bind(DriftScreen.view)
-            yield Page(id="figures")
-        yield KeyBar()
+    @override
+    def head_and_list(self) -> tuple[DriftHead, DifferenceList]:
+        head = DriftHead().data_bind(DriftScreen.view)
+        return head, DifferenceList(id="rows").data_bind(DriftScreen.view)
 
-    def on_mount(self) -> None:
-        self.differences.focus()
-        if self._groups.is_made:
-            self._compare()
-        else:
-            self.action_choose()
+    @override
+    def build(self, store: Store, queries: tuple[str, str]) -> DriftView:
+        return build_drift(store, DriftRequest(first=queries[0], second=queries[1]))
 
-    def action_choose(self) -> None:
-        """Offer the groups there are, once they are known."""
-        if self.view is None:
-            self._wait("Finding groups of runs")
-        self._groups.look()
+    @override
+    def sides(self, queries: tuple[str, str]) -> str:
+        return " against ".join(queries)
 
-    def on_groups_found(self, event: GroupsFound) -> None:
-        if self.is_current:
-            if self.view is None:
-                self.head.waiting = "No runs chosen yet."
-            self._groups.offer(event.groups, self._take_groups)
+    @override
+    def show_figures(self, view: DriftView) -> None:
+        at = self.rows.cursor
+        self.page.document = drift_page(view, view.rows[at] if at < len(view.rows) else None)
 
-    def _take_groups(self, made: bool) -> None:
-        if made:
-            self._compare()
-        elif not self._groups.is_made:
-            self.dismiss()
-
-    def _compare(self) -> None:
-        self._wait("Comparing")
-        first, second = self._groups.queries
-        request = DriftRequest(first=first, second=second)
-
-        def build(store: Store) -> DriftView | Refused:
-            try:
-                return build_drift(store, request)
-            except ArcError as error:
-                return refusal(error)
-
-        self.ask(build, self.Loaded, group="drift")
-
-    def on_drift_screen_loaded(self, event: Loaded) -> None:
-        found = event.found
-        self.view = None if isinstance(found, Refused) else found
-        if isinstance(found, Refused):
-            first, second = map(format.one_line, self._groups.queries)
-            self.head.waiting = f"{first} against {second}\n{found.why}"
-            self.differences.nothing = f"No answer.\n\n{self.key_of('drift.choose')}   other runs"
-            self.differences.rows_changed()
-        else:
-            self._show_figures()
-        self.set_class(isinstance(found, Refused), "-refused")
-        self.refresh_bindings()
-
-    def _wait(self, words: str) -> None:
-        self.head.waiting = f"{words} · {self.key_of('drift.back')} cancel"
+    @override
+    def text(self, view: DriftView) -> tuple[str, str]:
+        return plain_text(view), "the comparison copied"
 
     def on_row_list_moved(self) -> None:
-        self._show_figures()
-
-    def _show_figures(self) -> None:
         if self.view is not None:
-            at = self.differences.cursor
-            row = self.view.rows[at] if at < len(self.view.rows) else None
-            self.page.document = drift_page(self.view, row)
+            self.show_figures(self.view)
 
     def on_difference_list_chosen(self, event: DifferenceList.Chosen) -> None:
         row = event.row
         self.post_message(OpenRuns(f"{row.what}: {row.change}", row.traces))
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        del parameters
-        return self.view is not None if action in {"copy", "pane"} else True
-
-    def action_refresh(self) -> None:
-        if self._groups.is_made:
-            self._compare()
-
-    def action_pane(self) -> None:
-        (self.differences if self.focused is self.page else self.page).focus()
-
-    def action_copy(self) -> None:
-        assert self.view is not None
-        text = plain_text(self.view)
-        self.app.copy_to_clipboard(text)
-        self.say(f"the comparison copied, {len(text)} characters")
-
-    def action_back(self) -> None:
-        if self.focused is self.page:
-            self.differences.focus()
-        else:
-            self.dismiss()

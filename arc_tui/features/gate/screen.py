@@ -11,9 +11,6 @@ from pathlib import Path
 
 from rich.cells import cell_len
 from rich.text import Text
-from textual.app import ComposeResult
-from textual.containers import Container
-from textual.getters import query_one
 from textual.message import Message
 from textual.reactive import reactive
 from typing_extensions import override
@@ -22,14 +19,11 @@ from arc_tui.features.gate.text import markdown
 from arc_tui.navigation import OpenDrift, OpenRuns
 from arc_tui.ui import format
 from arc_tui.ui.bindings import bind, pane_keys
+from arc_tui.ui.comparison_screen import ComparisonHead, ComparisonScreen
 from arc_tui.ui.document import Block, Document
 from arc_tui.ui.format import fit
-from arc_tui.ui.group_choice import GroupChoice, GroupsFound, Refused, refusal
-from arc_tui.ui.keys import KeyBar
 from arc_tui.ui.list import RowList
-from arc_tui.ui.page import Page
-from arc_tui.ui.screen import ArcScreen
-from arc_tui.ui.styles import SummaryLines, fold_sentence
+from arc_tui.ui.styles import fold_sentence
 from arc_tui.views.gate import (
     GateRequest,
     GateView,
@@ -43,18 +37,12 @@ from arc_tui.views.gate import (
     sentence,
 )
 from arc_tui.views.groups import group_queries
-from replay.errors import ArcError
 from replay.store.handle import Store
 from taxonomy.gate import TaskPair
 
 SIDE, CHANGE = 9, 10
 LEAST, MOST = 12, 60
 """Cells of the name of a task; a longer one is cut with `…`."""
-
-LOOKING = "Finding groups of runs"
-READING = "Comparing"
-CHOOSE = "No runs chosen yet."
-TITLES = ("baseline: the runs to hold against", "candidate: the runs of the change")
 
 
 class GateTasks(RowList):
@@ -123,13 +111,10 @@ class GateTasks(RowList):
             self.post_message(self.Chosen(self._shown[self.cursor]))
 
 
-class GateHead(SummaryLines):
+class GateHead(ComparisonHead[GateView]):
     """Which groups, the verdict in bold, what blocks, and what could not be seen."""
 
     STYLES = {"sentence": "bold", "blocked": "$bad", "quiet": "$quiet"}
-
-    view: reactive[GateView | None] = reactive(None, layout=True)
-    waiting: reactive[str] = reactive("", layout=True)
 
     @override
     def lines(self, width: int) -> list[Text]:
@@ -167,12 +152,14 @@ def _blocks(view: GateView) -> Iterator[Block]:
     yield from (Block(text=line, style="quiet") for line in basis(view))
 
 
-class GateScreen(ArcScreen):
+class GateScreen(ComparisonScreen[GateView]):
     """A candidate held against a baseline."""
 
-    CSS_PATH = "gate.tcss"
+    CSS_PATH = "../../ui/comparison_screen.tcss"
     HELP = "a gate"
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
+    NAME = "gate"
+    TITLES = ("baseline: the runs to hold against", "candidate: the runs of the change")
+    NEED_VIEW = ComparisonScreen.NEED_VIEW | {"changed", "environments"}
 
     BINDINGS = [
         bind("o", "choose", id="gate.choose", label="other runs", only="o",
@@ -191,118 +178,38 @@ class GateScreen(ArcScreen):
     view: reactive[GateView | None] = reactive(None, repaint=False)
     changed_only: reactive[bool] = reactive(False, repaint=False)
 
-    head = query_one(GateHead)
-    tasks = query_one(GateTasks)
-    page = query_one("#figures", Page)
-
-    class Loaded(Message):
-        """Both groups were read, or why they cannot be compared."""
-
-        def __init__(self, found: GateView | Refused) -> None:
-            super().__init__()
-            self.found = found
-
     def __init__(self, path: Path, baseline: str = "", candidate: str = "") -> None:
         """Without both queries a person is asked for them."""
-        super().__init__(path)
-        self._groups = GroupChoice(self, TITLES, group_queries, (baseline, candidate))
+        super().__init__(path, group_queries, (baseline, candidate))
 
-    def compose(self) -> ComposeResult:
-        yield GateHead().data_bind(GateScreen.view)
-        with Container(id="gate"):
-            yield GateTasks(id="tasks").data_bind(GateScreen.view, GateScreen.changed_only)
-            yield Page(id="figures")
-        yield KeyBar()
+    @override
+    def head_and_list(self) -> tuple[GateHead, GateTasks]:
+        head = GateHead().data_bind(GateScreen.view)
+        return head, GateTasks(id="rows").data_bind(GateScreen.view, GateScreen.changed_only)
 
-    def on_mount(self) -> None:
-        self.tasks.focus()
-        if self._groups.is_made:
-            self._compare()
-        else:
-            self.action_choose()
+    @override
+    def build(self, store: Store, queries: tuple[str, str]) -> GateView:
+        return build_gate(store, GateRequest(baseline=queries[0], candidate=queries[1]))
 
-    # --- which groups
+    @override
+    def sides(self, queries: tuple[str, str]) -> str:
+        return " against ".join(reversed(queries))
 
-    def action_choose(self) -> None:
-        """Offer the groups there are, once they are known."""
-        if self.view is None:
-            self._wait(LOOKING)
-        self._groups.look()
+    @override
+    def show_figures(self, view: GateView) -> None:
+        self.page.document = gate_page(view)
 
-    def on_groups_found(self, event: GroupsFound) -> None:
-        if self.is_current:
-            if self.view is None:
-                self.head.waiting = CHOOSE
-            self._groups.offer(event.groups, self._take_groups)
-
-    def _take_groups(self, made: bool) -> None:
-        if made:
-            self._compare()
-        elif not self._groups.is_made:
-            self.dismiss()
-
-    # --- the gate
-
-    def _compare(self) -> None:
-        self._wait(READING)
-        baseline, candidate = self._groups.queries
-        request = GateRequest(baseline=baseline, candidate=candidate)
-
-        def build(store: Store) -> GateView | Refused:
-            try:
-                return build_gate(store, request)
-            except ArcError as error:
-                return refusal(error)
-
-        self.ask(build, self.Loaded, group="gate")
-
-    def on_gate_screen_loaded(self, event: Loaded) -> None:
-        found = event.found
-        self.view = None if isinstance(found, Refused) else found
-        if isinstance(found, Refused):
-            before, after = map(format.one_line, self._groups.queries)
-            self.head.waiting = f"{after} against {before}\n{found.why}"
-            self.tasks.nothing = f"No answer.\n\n{self.key_of('gate.choose')}   other runs"
-            self.tasks.rows_changed()
-        else:
-            self.page.document = gate_page(found)
-        self.set_class(isinstance(found, Refused), "-refused")
-        self.refresh_bindings()
-
-    def _wait(self, words: str) -> None:
-        self.head.waiting = f"{words} · {self.key_of('gate.back')} cancel"
+    @override
+    def text(self, view: GateView) -> tuple[str, str]:
+        return markdown(view), "the gate copied as Markdown"
 
     def on_gate_tasks_chosen(self, event: GateTasks.Chosen) -> None:
         pair = event.pair
         traces = (*(pair.baseline.traces or ()), *(pair.candidate.traces or ()))
         self.post_message(OpenRuns(format.one_line(pair.task), traces))
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        del parameters
-        needed = {"changed", "copy", "pane", "environments"}
-        return self.view is not None if action in needed else True
-
     def action_changed(self) -> None:
         self.changed_only = not self.changed_only
 
-    def action_refresh(self) -> None:
-        if self._groups.is_made:
-            self._compare()
-
-    def action_pane(self) -> None:
-        (self.tasks if self.focused is self.page else self.page).focus()
-
     def action_environments(self) -> None:
         self.post_message(OpenDrift(*self._groups.queries))
-
-    def action_copy(self) -> None:
-        assert self.view is not None
-        text = markdown(self.view)
-        self.app.copy_to_clipboard(text)
-        self.say(f"the gate copied as Markdown, {len(text)} characters")
-
-    def action_back(self) -> None:
-        if self.focused is self.page:
-            self.tasks.focus()
-        else:
-            self.dismiss()
