@@ -9,6 +9,7 @@ import os
 import pty
 import shutil
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -73,18 +74,24 @@ class Behind:
         return await asyncio.wait_for(self.heard.get(), 60)
 
 
+def unheard() -> str:
+    """An address on loopback at which nobody listens."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{bound.getsockname()[1]}"
+
+
 @asynccontextmanager
 async def behind(
     answer: Answer, *, gone: bool = False, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[Behind]:
     heard: asyncio.Queue[RecordedExchange] = asyncio.Queue()
     with Upstream(answer, tls=tls) as upstream:
+        url = unheard() if gone else upstream.url
         providers = (
-            Provider("anthropic", "ANTHROPIC_BASE_URL", upstream.url),
-            Provider("openai", "OPENAI_BASE_URL", f"{upstream.url}/v1"),
+            Provider("anthropic", "ANTHROPIC_BASE_URL", url),
+            Provider("openai", "OPENAI_BASE_URL", f"{url}/v1"),
         )
-        if gone:
-            upstream._server.server_close()
 
         def take(each: RecordedExchange) -> asyncio.Future[None]:
             heard.put_nowait(each)
