@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import closing
+from threading import Event
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from textual.message import Message
-from textual.worker import Worker, get_current_worker
+from textual.worker import get_current_worker
 from typing_extensions import override
 
 from arc_tui.experiments.models import ModelPool, Spending
@@ -65,9 +66,8 @@ class BackgroundRun(Generic[R, View]):
         self._request = request
         self._cut_short = cut_short
         self._models: ModelPool | None = None
-        self._worker: Worker[None] = screen.run_worker(
-            self._work, group="experiment", thread=True, exit_on_error=False
-        )
+        self._stop = Event()
+        screen.run_worker(self._work, group="experiment", thread=True, exit_on_error=False)
 
     @property
     def spending(self) -> Spending:
@@ -76,32 +76,36 @@ class BackgroundRun(Generic[R, View]):
 
     def stop(self) -> None:
         """Cancel the calls in flight and ask no other. Completed calls are saved."""
-        self._worker.cancel()
+        self._stop.set()  # a worker that is cancelled before it begins would never post an end
         if self._models is not None:
             self._models.stop()
 
     def _work(self) -> None:
         worker = get_current_worker()
+
+        def is_over() -> bool:
+            return self._stop.is_set() or worker.is_cancelled
+
         try:
-            finished = JobFinished(stopped=not self._drain(worker))
+            finished = JobFinished(stopped=not self._drain(is_over))
         except ArcError as error:
-            stopped = worker.is_cancelled
+            stopped = is_over()
             finished = JobFinished(stopped=stopped, trouble=None if stopped else error)
         self._screen.post_message(finished)
 
-    def _drain(self, worker: Worker[None]) -> bool:
+    def _drain(self, is_over: Callable[[], bool]) -> bool:
         """Ask until the end; was everything asked?"""
         request = self._request
         with open_ledger(self._screen.path) as store, request.model_pool(store) as models:
             self._models = models
-            if worker.is_cancelled:
+            if is_over():
                 models.stop()
             with closing(self._run(store, request, models)) as views:
-                return self._post(views, worker)
+                return self._post(views, is_over)
 
-    def _post(self, views: Generator[View], worker: Worker[None]) -> bool:
+    def _post(self, views: Generator[View], is_over: Callable[[], bool]) -> bool:
         for view in views:
             self._screen.post_message(JobProgressed(view))
-            if worker.is_cancelled or self._cut_short(view):
+            if is_over() or self._cut_short(view):
                 return False
         return True

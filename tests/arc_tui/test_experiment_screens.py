@@ -16,7 +16,9 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from arc_tui import features
+from arc_tui.experiments.request import ReplayRequest
 from arc_tui.experiments.screen import ExperimentScreen
+from arc_tui.features.runs.screen import RunsScreen
 from arc_tui.ui.dialogs import AskBox
 from replay.errors import ArcError
 from tests.arc_tui.test_every_screen import LARGE, SMALL, at, by_key, demo, environment
@@ -142,3 +144,26 @@ async def test_another_model_is_chosen_in_a_dialog_and_not_called_yet(
                 {} if answer is None else {"model": answer}
             )
         assert screen.spending is None
+
+
+@pytest.mark.pilot
+async def test_a_run_that_is_stopped_before_it_begins_ends_all_the_same(demo: Path) -> None:
+    async with opened(demo, "replay") as (pilot, screen):
+        screen.change(phase="running")
+        screen.start(lambda *_: (_ for _ in ()), ReplayRequest(trace="none"))
+        screen.action_stop()
+        await settle(pilot)
+        assert screen.state.phase in ("stopped", "done")
+
+
+@pytest.mark.pilot
+async def test_an_import_that_is_stopped_before_it_begins_ends_all_the_same(demo: Path) -> None:
+    async with at(demo, (), LARGE) as pilot:
+        screen = pilot.app.screen
+        assert isinstance(screen, RunsScreen)
+        assert not screen.has_job
+        screen._start_import()
+        screen.action_stop()
+        assert screen.has_job
+        await settle(pilot)
+        assert not screen.has_job

@@ -5,11 +5,13 @@ to, and the import that goes on behind it.
 from __future__ import annotations
 
 from contextlib import closing
+from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING
 
 from textual.message import Message
-from textual.worker import Worker, get_current_worker
+from textual.worker import get_current_worker
 
 from arc_tui.ui import format
 from arc_tui.ui.screen import ArcScreen
@@ -146,11 +148,12 @@ class ImportJob:
         """Read so far by the import that runs."""
         self._screen = screen
         self._paths: tuple[Path, ...] = ()
-        self._worker: Worker[None] | None = None
+        self._stop: Event | None = None
+        """Of the import that runs: set where it is to stop."""
 
     @property
     def is_running(self) -> bool:
-        return self._worker is not None
+        return self._stop is not None
 
     @property
     def may_bring_one(self) -> bool:
@@ -160,18 +163,19 @@ class ImportJob:
     def start(self) -> None:
         """Import the paths that wait."""
         self._paths, self.waiting, self.traces = self.waiting, (), 0
-        self._worker = self._screen.run_worker(
-            self._import, group="import", thread=True, exit_on_error=False
+        self._stop = Event()
+        self._screen.run_worker(
+            partial(self._import, self._stop), group="import", thread=True, exit_on_error=False
         )
 
     def stop(self) -> None:
         """Stop at the next trace. What is finished stays, what is half read is dropped."""
-        if self._worker is not None:
-            self._worker.cancel()
+        if self._stop is not None:
+            self._stop.set()  # a worker cancelled before it begins would never post an end
 
     def finish(self) -> None:
         """The import is over, or broke."""
-        self._worker = None
+        self._stop = None
 
     def advance(self, progress: Progress) -> bool:
         """The import stands there now: did runs come in?"""
@@ -181,7 +185,7 @@ class ImportJob:
         self.traces = progress.traces
         return came
 
-    def _import(self) -> None:
+    def _import(self, stop: Event) -> None:
         from arc_tui import importing
 
         worker = get_current_worker()
@@ -194,6 +198,6 @@ class ImportJob:
                     self._screen.post_message(ImportFinished(event))
                     return
                 self._screen.post_message(ImportProgressed(event))
-                if worker.is_cancelled:
+                if stop.is_set() or worker.is_cancelled:
                     break
         self._screen.post_message(ImportFinished(None))
