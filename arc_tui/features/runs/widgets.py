@@ -29,8 +29,7 @@ from arc_tui.ui.keys import stops
 from arc_tui.ui.list import RowList
 from arc_tui.ui.styles import StyledWidget
 from arc_tui.views.columns import GAP, NAME, SETS, WHY, Layout, layout, mark
-from arc_tui.views.failures import NOT_AGENTS, bar_cells
-from arc_tui.views.runs import LOADING, Listed
+from arc_tui.views.runs import LOADING, NOT_AGENTS, Listed, bar_cells
 from replay.stop_order import resume, stop, stop_order
 from replay.store.handle import now_ns
 from taxonomy.failures import UNTAGGED, Bar, Pareto
