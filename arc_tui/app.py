@@ -19,11 +19,12 @@ from arc_tui.routes import BackTarget
 from arc_tui.settings import BY_DEFAULT, Settings
 from arc_tui.tour import GuidedTour
 from arc_tui.ui.bindings import bind
-from arc_tui.ui.keymap import KeyCommands, Palette
 from arc_tui.ui.textual_private import KeyQueue, Sheets
 from arc_tui.ui.themes import DARK, LIGHT, OURS, choose_theme, roles
 
 if TYPE_CHECKING:
+    from textual.command import Provider
+
     from arc_tui.features.settings.screen import SettingsScreen
 
 HERE = Path(__file__).parent
@@ -42,6 +43,13 @@ def collect_from_now_on() -> None:
     gc.enable()
 
 
+def key_commands() -> type[Provider]:
+    """What the palette lists, loaded when it is opened."""
+    from arc_tui.ui.keymap import KeyCommands
+
+    return KeyCommands
+
+
 class ArcApp(KeyQueue, Sheets, GuidedTour):
     """The debugger over one database."""
 
@@ -52,7 +60,7 @@ class ArcApp(KeyQueue, Sheets, GuidedTour):
         HERE / "tour.tcss",
         HERE / "plain.tcss",
     ]
-    COMMANDS = {KeyCommands}
+    COMMANDS = {key_commands}
     ENABLE_COMMAND_PALETTE = True
 
     BINDINGS = [
@@ -175,6 +183,8 @@ class ArcApp(KeyQueue, Sheets, GuidedTour):
 
     @override
     def action_command_palette(self) -> None:
+        from arc_tui.ui.keymap import Palette
+
         if not isinstance(self.screen, Palette):
             self.push_screen(Palette(id="--command-palette"))
 

@@ -10,7 +10,6 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
-from getpass import getpass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
@@ -18,7 +17,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 import click
 import msgspec
 from click.core import ParameterSource
-from click.shell_completion import CompletionItem
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -28,7 +26,6 @@ from arc_tui.config import read_redaction
 from arc_tui.places import database
 from arc_tui.ui import format
 from arc_tui.ui.format import count, cut, escape_controls, one_line, plain
-from arc_tui.ui.tables import Table
 from arc_tui.views.runs import held_out_text
 from replay.budget import Limits
 from replay.errors import ArcError, BadEdit, CannotTell, ModelRefused, OfflineMiss, StoreUnusable
@@ -41,7 +38,10 @@ from taxonomy.judgements.diagnoses import undiagnosed
 from taxonomy.judgements.schema import open_ledger
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from arc_tui.importing import ImportReport, Progress
+    from arc_tui.ui.tables import Table
     from replay.edit.changes import Edit
     from replay.locked.estimate import Estimate
 
@@ -217,6 +217,8 @@ def ask_for_key(file: Path) -> str:
             f"{file}: is encrypted, and there is no terminal to read its key from",
             f"Try: set {encryption.KEY}, or {encryption.KEY_FILE} to a file with the key",
         )
+    from getpass import getpass
+
     return getpass(f"encryption key of {one_line(str(file))}: ", sys.stderr)
 
 
@@ -224,6 +226,8 @@ def ask_for_new_key(file: Path) -> str:
     """A new key for a file, typed twice. Raises ArcError where the two are not the same."""
     if not _can_ask():
         raise ArcError("no terminal to read a key from", "Try: --key-from env")
+    from getpass import getpass
+
     key = encryption.fit(getpass(f"new encryption key of {one_line(str(file))}: ", sys.stderr))
     if getpass("repeat the key: ", sys.stderr) != key:
         raise ArcError("the two keys differ")
@@ -302,6 +306,8 @@ class RunName(click.ParamType[str]):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
         del param
         encryption.ask_with(None)  # nobody types a key while a shell completes a word
         named = ctx.params.get("db") or ctx.find_root().params.get("db")

@@ -1,7 +1,8 @@
 """What any screen may ask of the app: to open another one. `routes` answers each of these.
 
 Screens know nothing of each other. A screen, or a widget in it, posts one of these messages; it
-bubbles up to the app, which pushes what shows it.
+bubbles up to the app, which pushes what shows it. They are made at each start: without what
+nobody asks of a message, to be compared and printed, that takes half as long.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from textual.message import Message
 
 from arc_tui.places import author
 from arc_tui.ui.screen import ArcScreen
-from arc_tui.views.queue import Visit
 
 if TYPE_CHECKING:
+    from arc_tui.views.queue import Visit
     from replay.edit.changes import Edit
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class OpenTrace(Message):
     """A run; `step` None is where it opens by itself."""
 
@@ -27,7 +28,7 @@ class OpenTrace(Message):
     step: int | None = None
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class ReturnToTrace(Message):
     """The run that the screen in front was opened from, at a step."""
 
@@ -35,7 +36,7 @@ class ReturnToTrace(Message):
     step: int
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class OpenRuns(Message):
     """The list of runs, of which it shows just these traces; `label` says what they are."""
 
@@ -43,14 +44,14 @@ class OpenRuns(Message):
     traces: tuple[str, ...]
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class SearchRuns(Message):
     """The list of runs, of which it shows those in which somebody says a text."""
 
     text: str
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class FilterRuns(Message):
     """The list of runs, of which it shows those that a query means."""
 
@@ -58,7 +59,7 @@ class FilterRuns(Message):
     with_held_out: bool
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class OpenMatrix(Message):
     """The runs that a query means, as tasks by variant and model."""
 
@@ -66,7 +67,7 @@ class OpenMatrix(Message):
     with_held_out: bool
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class OpenGate(Message):
     """Two groups of runs held against each other; without both queries a person names them."""
 
@@ -74,7 +75,7 @@ class OpenGate(Message):
     candidate: str = ""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class OpenDrift(Message):
     """The environments of two groups of runs; without both queries a person names them."""
 
@@ -82,7 +83,7 @@ class OpenDrift(Message):
     second: str = ""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class OpenAudit(Message):
     """The agent of the runs that a query means: what it says and claims against what it does."""
 
@@ -106,21 +107,21 @@ class OpenCalibration(Message):
     """How right rules, judge and localiser are."""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class OpenCompare(Message):
     """A run beside the marked one, else beside one that a person chooses."""
 
     trace: str
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class OpenCost(Message):
     """What a run cost, step by step."""
 
     trace: str
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class OpenReplay(Message):
     """Locked replay of a run; with `edit`, after what the agent was told is edited, beginning with
     the edit `start` where one is given."""
@@ -131,7 +132,7 @@ class OpenReplay(Message):
     start: Edit | None = None
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class OpenFreeReplay(Message):
     """Free replay of a run from a step, with an edit or without; `model` None is the run's own."""
 
@@ -141,7 +142,7 @@ class OpenFreeReplay(Message):
     model: str | None = None
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class OpenBisect(Message):
     """The search for the version of a prompt, or the part of an edit, that breaks a step."""
 
@@ -150,7 +151,7 @@ class OpenBisect(Message):
     edit: Edit | None = None
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class OpenBisectSteps(Message):
     """The search for the step of a run at which it first went wrong."""
 
@@ -158,7 +159,7 @@ class OpenBisectSteps(Message):
     step: int
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class OpenProbes(Message):
     """Probes that tell two causes of the failure at a step apart."""
 
@@ -166,7 +167,7 @@ class OpenProbes(Message):
     step: int
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class OpenEditTest(Message):
     """An edit tried on these traces; `label` says what they are."""
 
@@ -174,7 +175,7 @@ class OpenEditTest(Message):
     traces: tuple[str, ...]
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class OpenSuggestions(Message):
     """Edits that may fix these traces; `label` says what they are."""
 
@@ -182,7 +183,7 @@ class OpenSuggestions(Message):
     traces: tuple[str, ...]
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class OpenClassify(Message):
     """A judge's classes of these traces; `label` says what they are."""
 
@@ -190,7 +191,7 @@ class OpenClassify(Message):
     traces: tuple[str, ...]
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class OpenQueue(Message):
     """A run of the review queue; `in_place` of the screen in front, which shows one already."""
 
@@ -200,6 +201,7 @@ class OpenQueue(Message):
 
 def read_queue(screen: ArcScreen, *, blind: bool, in_place: bool = False) -> None:
     """Read which runs wait for a word of this person, then ask for the first of them."""
+    from arc_tui.views.queue import Visit
     from taxonomy.queue import queue
 
     by = author()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from textual.app import App
 from textual.screen import Screen
+from typing_extensions import override
 
 from arc_tui.ui.format import plain
 from arc_tui.ui.keys import key_of
@@ -61,6 +62,10 @@ class BackTarget(Screen[None]):
     def on_screen_resume(self) -> None:
         self.app.push_screen(self._first or self._runs())
         self._first = None
+
+    @override
+    def _compositor_refresh(self) -> None:
+        """Nothing is drawn of it: a screen comes at once."""
 
 
 class Navigation(App[None]):

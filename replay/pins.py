@@ -9,7 +9,6 @@ the labels `version` (of the agent or its client), `version.NAME` (of a package 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -60,6 +59,8 @@ def read_pins(path: Path) -> dict[str, str]:
 
     Raises ArcError where it cannot be read, is no TOML, or pins nothing.
     """
+    import tomllib  # who only lists or reads runs has no file of pins
+
     try:
         found = tomllib.loads(path.read_text("utf-8"))
     except (OSError, UnicodeError, tomllib.TOMLDecodeError, RecursionError) as error:

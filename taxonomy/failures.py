@@ -19,7 +19,6 @@ from replay.store.handle import Store
 from taxonomy.classes import Attribution, FailureClass, class_label
 from taxonomy.findings import Source
 from taxonomy.judgements.tags import TagRow
-from taxonomy.metrics.change import dated
 from taxonomy.owners import Owners, depends_on_steps, owners_of
 from taxonomy.playbook import NO_PLAYBOOK, Playbook
 from taxonomy.query.failures import (
@@ -395,6 +394,8 @@ def is_agents(attribution: Attribution | None) -> bool:
 
 def iso_week(start_ns: int | None) -> str:
     """The week a run began in (UTC), as ISO 8601 writes it: `2026-W47`; `–` where unknown."""
+    from taxonomy.metrics.change import dated  # only who counts by weeks compares any
+
     began_ns = dated(start_ns)
     if began_ns is None:
         return NO_VALUE

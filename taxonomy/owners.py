@@ -26,11 +26,11 @@ from replay.errors import ArcError
 from replay.store.handle import Store
 from replay.trace import Header, Trace
 from taxonomy.classes import Attribution, FailureClass, class_label
-from taxonomy.goals import Goals, newest
-from taxonomy.judgements.tags import TagRow
 
 if TYPE_CHECKING:
     from taxonomy.evidence.reading import Turn
+    from taxonomy.goals import Goals
+    from taxonomy.judgements.tags import TagRow
 
 ATTRIBUTION = "attribution:"
 
@@ -119,6 +119,8 @@ def owners_of(
 
     A step is read only where a goal with an owner may cover it.
     """
+    from taxonomy.goals import newest  # settings are read without
+
     goals = [seen.goals for seen in newest(store)]
     return tuple(
         owners.of(row.failure, row.sub, row.attribution, _goal_owner(store, goals, row))
@@ -128,6 +130,8 @@ def owners_of(
 
 def depends_on_steps(store: Store) -> bool:
     """Is there a goal with an owner: does it take the step of a failure to know whose it is?"""
+    from taxonomy.goals import newest
+
     return any(
         goal.owner for seen in newest(store) for task in seen.goals.task for goal in task.goal
     )

@@ -169,7 +169,7 @@ class PromptInput(Input):
 
 
 class PromptLine(Vertical):
-    """Hidden until `open`; enter keeps what was typed, escape takes it back.
+    """Hidden, and empty, until `open`; enter keeps what was typed, escape takes it back.
 
     While a `refusal` stands under it, enter keeps the line open.
     """
@@ -217,29 +217,45 @@ class PromptLine(Vertical):
         super().__init__(id=id)
         self._label = label
         self._hint = hint
+        self._words = ""
 
-    def compose(self) -> ComposeResult:
-        with Horizontal():
-            yield Static(self._label, markup=False)
-            yield PromptInput(placeholder=self._hint, compact=True, select_on_focus=False)
-        yield Static(id="refusal", markup=False)
+    @property
+    def words(self) -> str:
+        """What is typed."""
+        return self._words
+
+    @words.setter
+    def words(self, words: str) -> None:
+        self._words = words
+        if self.children:
+            self.line.value = words
 
     def on_mount(self) -> None:
         self.display = False
-        self.watch_refusal()
 
     def watch_refusal(self) -> None:
-        refusal = self.query_one("#refusal", Static)
-        refusal.display = bool(self.refusal)
-        refusal.update(format.one_line(self.refusal))
+        if self.children:
+            refusal = self.query_one("#refusal", Static)
+            refusal.display = bool(self.refusal)
+            refusal.update(format.one_line(self.refusal))
 
-    def open(self) -> None:
+    async def open(self) -> None:
         """Show the line and type into it."""
         self.display = True
+        if not self.children:
+            line = PromptInput(
+                self._words, placeholder=self._hint, compact=True, select_on_focus=False
+            )
+            await self.mount(
+                Horizontal(Static(self._label, markup=False), line),
+                Static(id="refusal", markup=False),
+            )
+            self.watch_refusal()
         self.line.focus()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
+        self._words = event.value
         self.post_message(self.Changed(self, event.value))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
@@ -248,7 +264,7 @@ class PromptLine(Vertical):
             self._close()
 
     def action_cancel(self) -> None:
-        self.line.value = ""
+        self.words = ""
         self._close()
 
     def _close(self) -> None:

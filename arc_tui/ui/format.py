@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 UNKNOWN = "–"
 
-_HOSTILE = re.compile(
+_HOSTILE = (
     "["
     "\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f"  # directions
@@ -32,6 +33,14 @@ _HOSTILE = re.compile(
     "\ud800-\udfff"  # halves of characters, that no terminal can be sent
     "]"
 )
+
+
+@cache
+def _hostile() -> re.Pattern[str]:
+    """Compiled for the first text that is not ASCII: it takes a millisecond."""
+    return re.compile(_HOSTILE)
+
+
 _BLOCKS = "▁▂▃▄▅▆▇"
 
 
@@ -44,7 +53,7 @@ def plain(text: str | None) -> str:
     if not text:
         return ""
     text = text.replace("\r\n", "\n")
-    shown = text if _is_plain(text) else _HOSTILE.sub(_visible, text)
+    shown = text if _is_plain(text) else _hostile().sub(_visible, text)
     return shown.replace("\t", "    ")
 
 
@@ -60,7 +69,7 @@ def drop_controls(text: str) -> tuple[str, int]:
     """(text to be put somewhere by a terminal, how many characters were left out of it): of what
     is not shown but obeyed nothing stays but line breaks and tabs."""
     text = text.replace("\r\n", "\n")
-    return ("", 0) if not text else _HOSTILE.subn("", text)
+    return ("", 0) if not text else _hostile().subn("", text)
 
 
 def escape_controls(json: str) -> str:
@@ -68,7 +77,7 @@ def escape_controls(json: str) -> str:
 
     Line breaks that lay it out stay; inside of a text JSON has none.
     """
-    return _HOSTILE.sub(_by_number, json)
+    return _hostile().sub(_by_number, json)
 
 
 def _by_number(found: re.Match[str]) -> str:
@@ -85,6 +94,8 @@ def _visible(found: re.Match[str]) -> str:
 
 def one_line(text: str | None) -> str:
     """Text on one line, its breaks as `⏎`."""
+    if text and text.isascii() and text.isprintable() and not text.isspace():
+        return text  # as nearly every value of a list is
     return " ⏎ ".join(part for part in plain(text).splitlines() if part.strip())
 
 

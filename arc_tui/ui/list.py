@@ -126,6 +126,9 @@ class RowList(ScrollView, StyledWidget, can_focus=True, inherit_bindings=False):
     def _refresh_changed(self) -> None:
         """Draw anew the lines that are others than on the screen."""
         width, height = self.scrollable_content_region.size
+        if not self._on_screen:  # all of it is drawn once there is room for it
+            self.refresh()
+            return
         changed = [y for y in range(height) if self._draw_line(y) != self._on_screen.get(y)]
         for _, run in groupby(enumerate(changed), lambda place: place[1] - place[0]):
             lines = [y for _, y in run]

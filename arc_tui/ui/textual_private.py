@@ -288,13 +288,17 @@ class Sheets(App[None]):
         self.stylesheet.apply(self.apply_sheets(screen))
 
     def apply_sheets(self, screen: SheetedScreen) -> SheetedScreen:
-        """A screen that is not composed yet, with its sheets and with the class of its width."""
+        """A screen that is not composed yet, with its sheets and with the classes of its size."""
         paths = [Path(path).resolve() for path in screen.css_path]
         new = [path for path in paths if not self.stylesheet.has_source(str(path))]
         if new:
             self.stylesheet.read_all(new)
             self.stylesheet.parse()
-        widths = sorted(screen.HORIZONTAL_BREAKPOINTS or (), reverse=True)
-        name = next((name for width, name in widths if self.size.width >= width), None)
-        screen.update_classes({each: each == name for _, each in widths}, update=False)
+        size = self.size
+        for own, cells in (
+            (screen.HORIZONTAL_BREAKPOINTS, size.width), (screen.VERTICAL_BREAKPOINTS, size.height)
+        ):  # fmt: skip
+            names = sorted(own or (), reverse=True)
+            chosen = next((name for least, name in names if cells >= least), None)
+            screen.update_classes({each: each == chosen for _, each in names}, update=False)
         return screen

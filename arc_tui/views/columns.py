@@ -17,7 +17,6 @@ from rich.text import Text
 
 from arc_tui.ui import format
 from arc_tui.ui.format import fit
-from replay.pins import PIN, VERSION, is_version
 from replay.store.rows import TraceRow
 from replay.trace import CAP_LABEL, CAPS_LABEL, STOP_LABEL
 from taxonomy.query.listing import ORDERS, Order, RunRow
@@ -132,6 +131,8 @@ def _cap(row: RunRow) -> str | None:
 
 def environment_lines(row: TraceRow) -> Iterator[str]:
     """The versions and pins that a run was recorded with."""
+    from replay.pins import PIN, VERSION, is_version
+
     labels = msgspec.json.decode(row.labels, type=dict[str, str])
     versions = {
         "agent" if name == VERSION else name.removeprefix(f"{VERSION}."): value
@@ -382,11 +383,8 @@ def layout(rows: Sequence[RunRow], chosen: str, width: int) -> Layout:
 def _differs(column: Column, rows: Sequence[RunRow]) -> bool:
     """Do runs of one task differ in it?"""
     values: dict[str, str] = {}
-    return any(
-        values.setdefault(row.task, column.text_of(row)) != column.text_of(row)
-        for row in rows
-        if row.task
-    )
+    named = ((row.task, column.text_of(row)) for row in rows if row.task)
+    return any(values.setdefault(task, text) != text for task, text in named)
 
 
 def _fitted(columns: Sequence[Column], taken: Mapping[Column, int], width: int) -> tuple[int, ...]:
@@ -412,7 +410,7 @@ def _fitted(columns: Sequence[Column], taken: Mapping[Column, int], width: int) 
 
 
 def _width(column: Column, rows: Sequence[RunRow]) -> int:
-    longest = max((cell_len(column.text_of(row)) for row in rows), default=0)
+    longest = max(map(cell_len, {column.text_of(row) for row in rows}), default=0)
     if column is NAME and any(row.task for row in rows):
         tasks = max(cell_len(task_name(row)) for row in rows if row.task)
         longest = max(tasks, min(longest, TITLED))

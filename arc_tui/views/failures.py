@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 
 from arc_tui.ui import format
 from arc_tui.ui.tables import counted, estimate
-from arc_tui.views.runs import chosen
+from arc_tui.views.runs import NOT_AGENTS, chosen
 from replay.errors import NotFound
 from replay.statistics import Rate, rate
 from replay.store.handle import Store
@@ -43,7 +43,6 @@ from taxonomy.query.failures import NONE, titles_of, verdicts
 from taxonomy.query.filter import ALL, Filter, among, without_tasks
 from taxonomy.query.listing import held_out_note, run_totals
 
-NOT_AGENTS = "not attributed to the agent"
 NOT_HERE = "○"
 """Marks a run that is in a trace store and not in this database."""
 
@@ -391,14 +390,6 @@ def chosen_bar(view: FailuresView) -> str:
     """How failures are counted, where that is not the usual way."""
     split = f"by {view.request.by}" if view.request.by else ""
     return ", ".join(filter(None, [split, "every class" if view.request.every else ""]))
-
-
-def bar_cells(tagged: int, count: int, most: int, width: int) -> tuple[int, int]:
-    """The cells of a bar for what is tagged and for the rest of `count`, where the longest bar
-    stands for `most` and has `width` cells."""
-    whole = len(format.bar(count / most, width))
-    strong = min(len(format.bar(tagged / most, width)), whole)
-    return strong, whole - strong
 
 
 def card(view: FailuresView, row: BarRow) -> tuple[Labelled, ...]:

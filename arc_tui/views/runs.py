@@ -21,7 +21,6 @@ from taxonomy.failures import Pareto, tally
 from taxonomy.held_out import HeldOutNote
 from taxonomy.judgements.audits import STALE_DAYS, AuditAge
 from taxonomy.query import listing
-from taxonomy.query.compile import runs_meant
 from taxonomy.query.failures import Verdict
 from taxonomy.query.filter import ALL, Filter, of_traces, without_tasks
 from taxonomy.query.listing import (
@@ -33,6 +32,8 @@ from taxonomy.query.listing import (
     run_totals,
     runs_at,
 )
+
+NOT_AGENTS = "not attributed to the agent"
 
 FAILED = Filter("outcome = ?", ("failed",), recorded=True)
 
@@ -149,6 +150,8 @@ def run_row(row: TraceRow, verdict: Verdict | None) -> RunRow:
 def chosen(store: Store, query: str, *, page: bool = False) -> Filter:
     """The runs that a query means (`taxonomy.query.language`), all or to read a `page` of them.
     Raises BadQuery."""
+    from taxonomy.query.compile import runs_meant  # a list of all runs asks no question
+
     return runs_meant(store, query, read_owners, page=page)
 
 
@@ -319,3 +322,11 @@ def audit_text(age: AuditAge) -> str:
     stale = f", {age.days} days ago: stale after {STALE_DAYS}" if age.is_stale else ""
     new = f"; {format.count(age.new, 'run')} new, changed, or audited by older rules"
     return f"last audit {day}{stale}{new if age.new else ''}"
+
+
+def bar_cells(tagged: int, count: int, most: int, width: int) -> tuple[int, int]:
+    """The cells of a bar for what is tagged and for the rest of `count`, where the longest bar
+    stands for `most` and has `width` cells."""
+    whole = len(format.bar(count / most, width))
+    strong = min(len(format.bar(tagged / most, width)), whole)
+    return strong, whole - strong

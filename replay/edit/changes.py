@@ -5,7 +5,6 @@ them.
 from __future__ import annotations
 
 import difflib
-import tomllib
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
@@ -196,6 +195,8 @@ class SetParameter(
     @classmethod
     def from_words(cls, words: str) -> SetParameter:
         """The change that `temperature = 0.2` stands for. Raises BadEdit for anything else."""
+        import tomllib  # who only reads edits parses none
+
         try:
             ((name, value),) = tomllib.loads(words).items()
         except (tomllib.TOMLDecodeError, ValueError) as error:

@@ -6,7 +6,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -17,10 +17,11 @@ from replay.store.rows import TraceRow, columns
 from replay.trace import Level, Message
 from taxonomy.classes import Shape
 from taxonomy.held_out import HeldOutNote, hidden
-from taxonomy.metrics.cost import Money
-from taxonomy.metrics.reliability import Trials
 from taxonomy.query.failures import count_runs
 from taxonomy.query.filter import ALL, Filter, among, few, of_values
+
+if TYPE_CHECKING:
+    from taxonomy.metrics.reliability import Trials
 
 
 class RunRow(TraceRow, frozen=True, kw_only=True):
@@ -298,6 +299,9 @@ GROUP BY 1, 2, 3
 
 def task_trials(store: Store, chosen: Filter = ALL) -> Iterator[TaskTrials]:
     """The trials of each task, counted by the database in one pass."""
+    from taxonomy.metrics.cost import Money  # a list of runs starts without either
+    from taxonomy.metrics.reliability import Trials
+
     known = "trace_summary" if chosen.recorded else "runs"
     found = store.db.execute(_TRIALS.format(known, chosen.sql), list(chosen.values))
     for task, variant, models, n, passed, unknown, usd, whole, golden in found:

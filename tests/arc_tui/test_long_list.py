@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -11,14 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
+from rich.text import Text
 from textual.pilot import Pilot
+from textual.screen import Screen
 
 from arc_tui.features.runs.screen import RunsScreen
+from arc_tui.features.runs.widgets import RunTable
+from arc_tui.views import columns
 from arc_tui.views.columns import SORTED
 from arc_tui.views.runs import NO_RUN, Arrangement, Listed, build_runs, first_page
 from replay.store.handle import Store
 from taxonomy.judgements.schema import open_ledger
-from taxonomy.query.listing import PAGE
+from taxonomy.query.listing import PAGE, RunRow
 from tests.arc_tui import opening, sample
 from tests.build import trace
 from tests.screen import rows, settle, text
@@ -98,6 +102,34 @@ async def test_the_first_page_is_shown_before_the_rest_is_counted(many: Path) ->
         await settle(pilot)
         assert screen.table.row_count == RUNS, "with the cursor below, it stays on its run"
         assert shown[2:] == [RUNS, RUNS]
+
+
+@pytest.mark.pilot
+async def test_until_its_first_frame_a_list_is_measured_once_and_no_row_drawn_twice(
+    many: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured, drawn, frames = list[int](), list[int](), list[list[int]]()
+    draw, draw_frame = RunTable.draw, Screen._compositor_refresh
+
+    def layout(rows: Sequence[RunRow], chosen: str, width: int) -> columns.Layout:
+        measured.extend([width] if rows else [])
+        return columns.layout(rows, chosen, width)
+
+    def drawing(table: RunTable, index: int, width: int) -> Text:
+        drawn.append(index)
+        return draw(table, index, width)
+
+    def drawing_frame(screen: Screen[object]) -> None:
+        draw_frame(screen)
+        frames.append([*drawn])
+
+    monkeypatch.setattr("arc_tui.features.runs.widgets.layout", layout)
+    monkeypatch.setattr("arc_tui.ui.screen.AT_ONCE_S", 600)
+    monkeypatch.setattr(RunTable, "draw", drawing)
+    monkeypatch.setattr(Screen, "_compositor_refresh", drawing_frame)
+    async with opened(many) as (_, screen):
+        assert screen.table.page_rows - 1 <= len(frames[0]) == len({*frames[0]})
+    assert len(measured) == 1
 
 
 @pytest.mark.pilot

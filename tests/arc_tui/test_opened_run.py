@@ -6,9 +6,14 @@ import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from textual.css.stylesheet import Stylesheet
+from textual.dom import DOMNode
 from textual.pilot import Pilot
+from textual.screen import Screen
+from textual.widgets import Input
 
 from arc_tui.app import ArcApp
 from arc_tui.features.runs.screen import RunsScreen
@@ -89,3 +94,32 @@ async def test_garbage_is_looked_for_once_the_app_is_under_way(
     finally:
         gc.unfreeze()
         gc.enable()
+
+
+@pytest.mark.pilot
+async def test_nothing_is_drawn_before_the_run_and_no_line_that_nobody_types_in_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    styled = list[str]()
+    draw_frame, apply = Screen._compositor_refresh, Stylesheet.apply
+    drawn: list[Screen[object]] = []
+
+    def drawing(screen: Screen[object]) -> None:
+        drawn.append(screen)
+        draw_frame(screen)
+
+    def applying(sheet: Stylesheet, node: DOMNode, **options: Any) -> None:
+        styled.append(type(node).__name__)
+        apply(sheet, node, **options)
+
+    monkeypatch.setattr(Screen, "_compositor_refresh", drawing)
+    monkeypatch.setattr(Stylesheet, "apply", applying)
+    monkeypatch.setattr("arc_tui.ui.screen.AT_ONCE_S", 600)
+    async with on_a_run(tmp_path) as pilot:
+        screen = pilot.app.screen
+        assert {*drawn} == {screen}
+        assert not screen.query(Input)
+        assert styled.count("KeyBar") == 2, "once mounted, once when the screen comes to the front"
+        await pilot.press("/")
+        await settle(pilot)
+        assert isinstance(pilot.app.focused, Input)

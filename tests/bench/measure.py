@@ -7,10 +7,10 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 
 class Row(NamedTuple):
@@ -41,7 +41,11 @@ class Compared(NamedTuple):
 
 def compare(ours: Callable[[], object], theirs: Callable[[], object], times: int = 5) -> Compared:
     """Both in turn, so that the machine's mood hits both; processes that they start count too."""
-    turns = [(_taken(ours), _taken(theirs)) for _ in range(times)]
+    return compared([(_taken(ours), _taken(theirs)) for _ in range(times)])
+
+
+def compared(turns: Sequence[tuple[Taken, Taken]]) -> Compared:
+    """What ours and theirs took, turn by turn."""
     return Compared(
         min(mine for (mine, _), _ in turns),
         min(other for _, (other, _) in turns),
@@ -50,11 +54,14 @@ def compare(ours: Callable[[], object], theirs: Callable[[], object], times: int
     )
 
 
+Taken: TypeAlias = tuple[float, float]
+"""Seconds by the clock, and seconds of the processor."""
+
 _TICK_S = 1e-6
 
 
-def _taken(work: Callable[[], object]) -> tuple[float, float]:
-    """(seconds by the clock, seconds of the processor), those of ended processes among them."""
+def _taken(work: Callable[[], object]) -> Taken:
+    """What it took, ended processes among it."""
     gc.collect()
     start, used = time.perf_counter(), processor_s()
     work()

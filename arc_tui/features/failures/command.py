@@ -32,7 +32,6 @@ from arc_tui.config import find_playbook, read_owners
 from arc_tui.ui import format
 from arc_tui.ui.tables import counted, short
 from arc_tui.views.failures import (
-    NOT_AGENTS,
     NOT_HERE,
     WHO,
     BarRow,
@@ -41,7 +40,6 @@ from arc_tui.views.failures import (
     Labelled,
     agreement,
     agreements,
-    bar_cells,
     build_failures,
     card,
     is_here,
@@ -51,7 +49,7 @@ from arc_tui.views.failures import (
     source_line,
     source_name,
 )
-from arc_tui.views.runs import chosen
+from arc_tui.views.runs import NOT_AGENTS, bar_cells, chosen
 from replay.store.handle import Store
 from taxonomy.calibration.sources_agree import Differ, SourcesAgree
 from taxonomy.failures import BYS, UNTAGGED, Bar, By, Pareto, RunBehind

@@ -24,7 +24,6 @@ from arc_tui.views.failures import (
     BarRow,
     BehindBar,
     Labelled,
-    bar_cells,
     is_here,
     owner,
     run_name,
@@ -39,6 +38,7 @@ from arc_tui.views.layers import (
     short_lines,
 )
 from arc_tui.views.layers import sentence as layers_sentence
+from arc_tui.views.runs import bar_cells
 from taxonomy.failures import RunBehind
 
 OWNER = 14

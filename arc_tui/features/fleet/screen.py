@@ -238,13 +238,13 @@ class FleetScreen(ArcScreen):
 
         self.ask(read, self.Loaded, group="load")
 
-    def on_fleet_screen_loaded(self, event: Loaded) -> None:
+    async def on_fleet_screen_loaded(self, event: Loaded) -> None:
         self.head.right = Text()
         match event.found:
             case Answer() as found:
                 self._show(found)
             case BadQuery() as refused:
-                self._refuse(refused)
+                await self._refuse(refused)
             case error:
                 self._say_trouble(error)
         self.refresh_bindings()
@@ -262,11 +262,11 @@ class FleetScreen(ArcScreen):
             keys += f"\n{self.key_of('fleet.back')}   all runs of this time"
         self.table.nothing = f"{nothing_found(view)}\n\n{keys}"
 
-    def _refuse(self, refused: BadQuery) -> None:
+    async def _refuse(self, refused: BadQuery) -> None:
         """The words stay to be mended, and so does what was listed."""
         if self.view is None:
             self.table.nothing = ""
-        self.prompt.open()
+        await self.prompt.open()
         self.prompt.refusal = refusal(refused)
 
     def _say_trouble(self, error: ArcError) -> None:
@@ -291,8 +291,8 @@ class FleetScreen(ArcScreen):
             self.asked = asked
             self.load()
 
-    def action_filter(self) -> None:
-        self.prompt.open()
+    async def action_filter(self) -> None:
+        await self.prompt.open()
 
     def on_prompt_line_changed(self, event: PromptLine.Changed) -> None:
         """Say where it cannot be read, or asked, while it is typed."""
@@ -470,7 +470,7 @@ class FleetScreen(ArcScreen):
         elif self.view is not None and "load" in self._questions:
             self.stop_reading()
         elif self.asked.words or self.asked.failed_only:
-            self.prompt.line.value = ""
+            self.prompt.words = ""
             self._change(structs.replace(self.asked, words="", failed_only=False, limit=PAGE))
         else:
             self.dismiss()

@@ -151,8 +151,8 @@ class HelpScreen(ModalScreen[None]):
         keys = dict.fromkeys(map(self.app.get_key_display, bindings))
         return Entry("  ".join(keys), bindings[0].tooltip)
 
-    def action_find(self) -> None:
-        self.prompt.open()
+    async def action_find(self) -> None:
+        await self.prompt.open()
 
     def action_leave(self) -> None:
         self.dismiss()

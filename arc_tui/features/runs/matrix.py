@@ -130,8 +130,7 @@ class MatrixTable(RowList):
 
     @override
     def on_resize(self) -> None:
-        super().on_resize()
-        self._say_columns()
+        self._say_columns()  # Textual calls what the list does by itself
 
     @property
     def _label(self) -> int:

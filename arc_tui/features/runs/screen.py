@@ -410,8 +410,8 @@ class RunsScreen(Watching):
         self.arrangement = structs.replace(self.arrangement, words=event.words)
         self.table.focus()
 
-    def action_filter(self) -> None:
-        self.prompt.open()
+    async def action_filter(self) -> None:
+        await self.prompt.open()
 
     def action_failed(self) -> None:
         failed_only = not self.arrangement.failed_only
@@ -533,7 +533,7 @@ class RunsScreen(Watching):
 
     def _show_words(self, query: str) -> None:
         self.arrangement = Arrangement(order=self.arrangement.order, words=query)
-        self.prompt.line.value = query
+        self.prompt.words = query
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "held_out":
@@ -566,7 +566,7 @@ class RunsScreen(Watching):
         everything = Arrangement(order=self.arrangement.order)
         if self.arrangement == everything:
             self.say(f"{self.key_of('app.quit')} quits arc")
-        self.prompt.line.value = ""
+        self.prompt.words = ""
         self.arrangement = everything
 
 

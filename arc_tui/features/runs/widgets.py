@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from rich.style import Style
 from rich.text import Text
 from textual import events
+from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.message import Message
 from textual.reactive import reactive
@@ -28,8 +29,7 @@ from arc_tui.ui.keys import stops
 from arc_tui.ui.list import RowList
 from arc_tui.ui.styles import StyledWidget
 from arc_tui.views.columns import GAP, NAME, SETS, WHY, Layout, layout, mark
-from arc_tui.views.failures import NOT_AGENTS, bar_cells
-from arc_tui.views.runs import LOADING, Listed
+from arc_tui.views.runs import LOADING, NOT_AGENTS, Listed, bar_cells
 from replay.stop_order import resume, stop, stop_order
 from replay.store.handle import now_ns
 from taxonomy.failures import UNTAGGED, Bar, Pareto
@@ -90,6 +90,8 @@ class RunTable(RowList):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._columns = Layout()
+        self._columns_for: object = None
+        """What they were laid out for."""
         self._requested: tuple[str, ...] = ()
         self.nothing = LOADING
 
@@ -123,7 +125,10 @@ class RunTable(RowList):
 
     @override
     def rows_changed(self) -> None:
-        self._columns = layout(self.listed.first_page, self.columns, self.row_width - MARK)
+        laid_out_for = self.listed.first_page, self.columns, self.row_width - MARK
+        if laid_out_for != self._columns_for:
+            self._columns_for = laid_out_for
+            self._columns = layout(*laid_out_for)
         super().rows_changed()
 
     @override
@@ -133,8 +138,7 @@ class RunTable(RowList):
 
     @override
     def on_resize(self) -> None:
-        super().on_resize()
-        self._ask_for_rows()
+        self._ask_for_rows()  # Textual calls what the list does by itself
 
     def _ask_for_rows(self) -> None:
         """Once for the same rows: a run that is gone has none."""
@@ -215,11 +219,12 @@ class ParetoPanel(VerticalScroll, StyledWidget, can_focus=False):
     note: reactive[str] = reactive(LOADING, repaint=False)
     """What stands in the panel until then."""
 
+    def compose(self) -> ComposeResult:
+        yield Static(markup=False)
+
     def on_mount(self) -> None:
-        self.mount(Static(markup=False))
         self.border_title = "failures"
         self.app.theme_changed_signal.subscribe(self, lambda _: self._redraw())
-        self._redraw()
 
     def watch_pareto(self) -> None:
         self._redraw()
@@ -231,8 +236,9 @@ class ParetoPanel(VerticalScroll, StyledWidget, can_focus=False):
         self._redraw()
 
     def _redraw(self) -> None:
-        for drawn in self.query(Static):
-            drawn.update(Text("\n").join(self.lines(self.scrollable_content_region.width)))
+        """Say it in the cells that there are, once that is known."""
+        if width := self.scrollable_content_region.width:
+            self.query_one(Static).update(Text("\n").join(self.lines(width)))
 
     def lines(self, width: int) -> list[Text]:
         """The panel's lines at a width."""

@@ -361,8 +361,8 @@ class TraceScreen(Watching):
 
     # --- the filter of the tree
 
-    def action_filter(self) -> None:
-        self.filter_line.open()
+    async def action_filter(self) -> None:
+        await self.filter_line.open()
 
     @on(PromptLine.Changed, "#filter-line")
     def _filter_while_typed(self, event: PromptLine.Changed) -> None:
@@ -402,8 +402,8 @@ class TraceScreen(Watching):
 
     # --- a text that is looked for
 
-    def action_find(self) -> None:
-        self.find_line.open()
+    async def action_find(self) -> None:
+        await self.find_line.open()
 
     @on(PromptLine.Closed, "#find-line")
     def _find(self, event: PromptLine.Closed) -> None:
@@ -427,10 +427,10 @@ class TraceScreen(Watching):
         self.search = self.finder.pattern
         self._entitle()
 
-    def action_found(self, direction: int) -> None:
+    async def action_found(self, direction: int) -> None:
         """To the next step that says it; in the detail, first to the next line that does."""
         if not self.finder.text:
-            self.action_find()
+            await self.action_find()
         elif self.focused is not self.page or not self.page.go_to_found(direction):
             self._go_to_found(direction)
 

@@ -196,7 +196,7 @@ class TreeFilter:
         """Filter by nothing, without being told so by the line."""
         self.typed = ""
         with line.prevent(Input.Changed):
-            line.line.value = ""
+            line.words = ""
 
     def title(self, steps: Collection[int], of: int) -> str:
         """How many steps of all are shown, and of what kind."""
