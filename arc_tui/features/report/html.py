@@ -163,9 +163,7 @@ class _Mask:
     """The rules for secrets as they are now; `ids` of runs are none. Each distinct text is looked
     at once, and not again what was masked in the recordings, as `recorded` texts were."""
 
-    def __init__(
-        self, redactor: Redactor, ids: frozenset[str], recorded: Container[str]
-    ) -> None:
+    def __init__(self, redactor: Redactor, ids: frozenset[str], recorded: Container[str]) -> None:
         self._redactor, self._ids, self._recorded = redactor, ids, recorded
         self._clear: set[str] = set()
 
