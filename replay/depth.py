@@ -45,7 +45,7 @@ def is_deep(value: Json) -> bool:
 
 def may_be_deep(data: bytes) -> bool:
     """Can JSON bytes hold a value that is? Cheap; True only means: look closer."""
-    return data.count(b"[") + data.count(b"{") > MAX_DEPTH
+    return len(data) > MAX_DEPTH and data.count(b"[") + data.count(b"{") > MAX_DEPTH
 
 
 def may_be_huge(data: bytes) -> bool:
@@ -53,6 +53,8 @@ def may_be_huge(data: bytes) -> bool:
 
     Of so many digits in a row two bytes that are looked at are neighbours, and all between them.
     """
+    if len(data) <= MAX_DIGITS:
+        return False
     return any(
         data[at.start() * _STRIDE : at.end() * _STRIDE].isdigit()
         for at in _TWO_DIGITS.finditer(data[::_STRIDE])

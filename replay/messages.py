@@ -131,31 +131,24 @@ def _blocks(message: Message) -> list[dict[str, Any]]:
 def calls(message: Message) -> tuple[Call, ...]:
     """The tool calls of an assistant message, in their order."""
     if message.dialect == "anthropic":
-        found = [
+        used = (block for block in _blocks(message) if block.get("type") == "tool_use")
+        return tuple(
             Call(
                 id=_optional(block.get("id")),
                 name=str(block.get("name", "")),
                 arguments=block.get("input"),
+                position=position,
             )
-            for block in _blocks(message)
-            if block.get("type") == "tool_use"
-        ]
-    else:
-        listed = message.body.get("tool_calls")
-        found = [
-            _chat_call(entry)
-            for entry in (listed if isinstance(listed, list) else ())
-            if isinstance(entry, dict)
-        ]
-        legacy = message.body.get("function_call")
-        if isinstance(legacy, dict):
-            found.append(_chat_call({"function": legacy}))
-    return tuple(
-        msgspec.structs.replace(call, position=position) for position, call in enumerate(found)
-    )
+            for position, block in enumerate(used)
+        )
+    listed, legacy = message.body.get("tool_calls"), message.body.get("function_call")
+    entries = [each for each in listed if isinstance(each, dict)] if type(listed) is list else []
+    if isinstance(legacy, dict):
+        entries.append({"function": legacy})
+    return tuple(_chat_call(position, entry) for position, entry in enumerate(entries))
 
 
-def _chat_call(entry: dict[str, Any]) -> Call:
+def _chat_call(position: int, entry: dict[str, Any]) -> Call:
     function = entry.get("function")
     if isinstance(function, dict):
         name, given = function.get("name"), function.get("arguments")
@@ -166,7 +159,13 @@ def _chat_call(entry: dict[str, Any]) -> Call:
         arguments = None  # the source says that there was a call, and not with what
     if entry.get("parse_error"):  # Inspect keeps what it could not parse as one odd argument
         arguments, raw = None, raw or json.dumps(given, ensure_ascii=False)
-    return Call(id=_optional(entry.get("id")), name=str(name or ""), arguments=arguments, raw=raw)
+    return Call(
+        id=_optional(entry.get("id")),
+        name=str(name or ""),
+        arguments=arguments,
+        raw=raw,
+        position=position,
+    )
 
 
 def _optional(value: Json) -> str | None:

@@ -4,6 +4,7 @@ and diagnosed like any other.
 
 from __future__ import annotations
 
+import copy
 import gzip
 import random
 import resource
@@ -13,6 +14,7 @@ from functools import reduce
 from math import isfinite
 from operator import getitem
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -95,6 +97,28 @@ def test_a_number_beyond_measure_in_any_field_of_a_number_is_unknown(
             else:
                 assert file.traces, (place, what, file.error)
                 assert file.error is None
+
+
+COUNTS = (2**62, 2**63 - 1, 2**63, -1, 1.5, str(2**62), True)
+"""What no call can have taken; of the first a column holds one and no sum of two."""
+
+
+@pytest.mark.parametrize("name", SEEDS)
+def test_counts_of_tokens_that_cannot_be_are_unknown(
+    name: str, store: Store, tmp_path: Path
+) -> None:
+    for count in COUNTS:
+        values = copy.deepcopy(SEEDS[name]())
+        for *way, field in places(values):
+            holder: Any = reduce(getitem, way, values)
+            old = holder[field]
+            is_count = "token" in str(field).lower() or field == "intValue"
+            if is_count and type(old) in (int, str) and str(old).isdecimal():
+                holder[field] = count
+        file = bear(store, tmp_path / "run.jsonl", written(values), name)
+        assert file.traces or name == "arc", (count, file.error)
+        absurd = "SELECT 1 FROM model_call WHERE input_tokens < 0 OR input_tokens > 1 << 41"
+        assert not store.db.execute(absurd).fetchall(), count
 
 
 SIDECARS: dict[str, Callable[[bytes], bytes]] = {

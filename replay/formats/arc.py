@@ -162,7 +162,7 @@ AnyLine = (
     | EndLine
 )
 
-_LONG = re.compile(rb"\d{13}")
+_SUSPECT = re.compile(rb'\d{13}|_tokens"\s*:\s*-')
 """No other number is beyond measure."""
 
 _COMMON = tuple(each.name for each in structs.fields(_SpanLine))
@@ -184,7 +184,7 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
             value = decoder.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise BadTrace(source.display, f"line {number}", f"is not arc/1: {error}") from error
-        if _LONG.search(line) and _beyond(value):
+        if _SUSPECT.search(line) and _beyond(value):
             raise BadTrace(source.display, f"line {number}", "contains a number out of range")
         if isinstance(value, TraceLine):
             _check_version(value, source, number)
@@ -210,13 +210,15 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
 
 
 def _beyond(value: Struct) -> bool:
-    """Is there a number in the fields that cannot be stored, or not be summed?"""
+    """Is there a number in the fields that cannot be stored or summed, or a count below zero?"""
     for name, each in structs.asdict(value).items():
         if isinstance(each, Struct):
             if _beyond(each):
                 return True
-        elif isinstance(each, int) and abs(each) > (MOST_NS if "_ns" in name else MOST_TOKENS):
-            return True
+        elif isinstance(each, int):
+            most = MOST_NS if "_ns" in name else MOST_TOKENS
+            if not (0 if name.endswith("_tokens") else -most) <= each <= most:
+                return True
     return False
 
 

@@ -45,7 +45,9 @@ def put(content: Content, seq: int, span: AnySpan) -> str:
     own = {
         "seq": seq,
         **row,
-        "brief": _brief(content.masks, span, call),
+        "brief": shown(
+            brief(span) if _is_clean(span, refs) else _masked_brief(content.masks, span, call)
+        ),
         "digest": digest,
     }
     number = content.rows.add("span", own)
@@ -91,11 +93,17 @@ def brief(span: AnySpan) -> str:
             return ""
 
 
-def _brief(masks: Masks, span: AnySpan, call: Row) -> str:
+def _is_clean(span: AnySpan, refs: dict[str, Stored | None]) -> bool:
+    """Was what the brief is the beginning of found to hold no secret?"""
+    response = refs.get("response")
+    return isinstance(span, ModelCall) and (response is None or not response.masked)
+
+
+def _masked_brief(masks: Masks, span: AnySpan, call: Row) -> str:
     """The brief without secrets, also those that only the name of their argument tells."""
     if isinstance(span, ToolCall) and masked_count(call["arguments"] or ""):
         span = structs.replace(span, arguments=msgspec.json.decode(call["arguments"]))
-    return shown(masks.text(brief(span)) or "")
+    return masks.text(brief(span)) or ""
 
 
 def shown(said: str) -> str:

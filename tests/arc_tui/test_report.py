@@ -481,6 +481,30 @@ def test_real_runs_come_back_with_their_digests_and_are_small(others: Imported) 
     assert max(sizes, default=0) < 200_000
 
 
+class Counting(Redactor):
+    """Counts how often a text is looked at for secrets."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(b"key")
+        self.looks, self._text = 0, text
+
+    def clear(self, encoded: bytes) -> bool:
+        self.looks += encoded.count(self._text.encode())
+        return super().clear(encoded)
+
+
+@pytest.mark.parametrize(("words", "looks"), [(60, 1), (1, 2)])
+def test_a_text_is_looked_at_once_in_the_recording_and_once_where_it_is_shown_otherwise(
+    tmp_path: Path, words: int, looks: int
+) -> None:
+    told = "nothing stands here " * words + "in row 17"
+    with open_ledger(stored(tmp_path, run_of(1, result=told))) as store:
+        store.redactor = counting = Counting(told)
+        page = render(build_run_page(store, "long", why_page), counting)
+    assert len(page) > 10_000
+    assert counting.looks == looks
+
+
 def test_the_same_run_gives_the_same_bytes(bundled: Path, tmp_path: Path) -> None:
     first = written(bundled, tmp_path, BROKEN).read_bytes()
     assert written(bundled, tmp_path, BROKEN).read_bytes() == first

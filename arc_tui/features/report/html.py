@@ -8,6 +8,7 @@ import base64
 import gzip
 import hashlib
 import html
+from collections.abc import Container, Iterator
 from importlib.resources import files
 from typing import Any
 
@@ -44,7 +45,8 @@ _HEAD = """<!doctype html>
 def render(page: Page, redactor: Redactor) -> bytes:
     """The file. The same page gives the same bytes."""
     ids = frozenset(run.held.trace for run in page.runs)
-    mask = _Mask(redactor, ids)
+    recorded = _recorded_texts(b"".join(run.lines for run in page.runs))
+    mask = _Mask(redactor, ids, recorded)
     style, script = _asset("report.css"), _asset("report.js")
     head = _HEAD.format(
         generator=GENERATOR,
@@ -54,7 +56,6 @@ def render(page: Page, redactor: Redactor) -> bytes:
         brief=html.escape(format.plain(mask.text(page.brief))),
     )
     parts = [head.encode(), _data("arc-page", mask.value(_index(page)))]
-    recorded = _recorded_texts(b"".join(run.lines for run in page.runs))
     for place, run in enumerate(page.runs):
         for at in range(0, len(run.pages), STEPS_TOGETHER):
             some = mask.value(msgspec.to_builtins(run.pages[at : at + STEPS_TOGETHER]))
@@ -159,15 +160,33 @@ def _asset(name: str) -> str:
 
 
 class _Mask:
-    """The rules for secrets as they are now; `ids` of runs are none."""
+    """The rules for secrets as they are now; `ids` of runs are none. Each distinct text is looked
+    at once, and not again what was masked in the recordings, as `recorded` texts were."""
 
-    def __init__(self, redactor: Redactor, ids: frozenset[str]) -> None:
-        self._redactor, self._ids = redactor, ids
+    def __init__(self, redactor: Redactor, ids: frozenset[str], recorded: Container[str]) -> None:
+        self._redactor, self._ids, self._recorded = redactor, ids, recorded
+        self._clear: set[str] = set()
 
     def value(self, value: Any) -> Any:
-        if self._redactor.clear(msgspec.json.encode(value)):
+        """The value masked. The names in it are ours: only its texts are looked at."""
+        texts = {text for text in _texts(value) if text not in self._recorded} - self._clear
+        if not texts or self._redactor.clear(msgspec.json.encode(sorted(texts))):
+            self._clear |= texts
             return value
         return restored(value, self._redactor.value(value), self._ids.__contains__)
 
     def text(self, text: str) -> str:
         return str(self.value([text])[0])
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """The texts in lists and objects."""
+    stack = [value]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, dict):
+            stack += value.values()
+        elif isinstance(value, (list, tuple)):
+            stack += value

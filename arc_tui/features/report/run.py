@@ -7,7 +7,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import structs
@@ -293,26 +293,45 @@ def pack_run(store: Store, trace: str) -> tuple[EmbeddedRun, bytes]:
     digest."""
     batch = recorded(store, trace)
     header = structs.replace(batch.header, path=None)  # where it lay on this machine
-    lines = arc.write([structs.replace(batch, header=header)])
-    masked = b"".join(_mask(store.redactor, line) for line in lines)
-    with Store.open(":memory:") as copy:
-        writer = Writer(copy)
-        (read,) = arc.read(BytesSource(masked, "report"), Tally())
-        key = writer.finish(writer.write(read)).id
-        found, digest = span_digests(copy, key), content_digest(copy, key)
-        again = recorded(copy, key)
+    lines = list(arc.write([structs.replace(batch, header=header)]))
     before = span_digests(store, trace)
+    back = _read_back(store.redactor, lines)
+    if back.spans != before:  # what comes back must be what was masked, so that is read back too
+        back = _read_back(store.redactor, [_mask(store.redactor, line) for line in lines])
     held = EmbeddedRun(
         trace=trace,
         recorded=content_digest(store, trace),
-        digest=digest,
+        digest=back.digest,
         masked=tuple(
             name
-            for (_, was), (name, now) in zip(before.items(), found.items(), strict=True)
+            for (_, was), (name, now) in zip(before.items(), back.spans.items(), strict=True)
             if was != now
         ),
     )
-    return held, b"".join(arc.write([again]))
+    return held, back.lines
+
+
+class _Back(NamedTuple):
+    """A recording that was read back: the digests of its spans and its own, and what is stored of
+    it as lines."""
+
+    spans: dict[str, str]
+    digest: str
+    lines: bytes
+
+
+def _read_back(redactor: Redactor, lines: Iterable[bytes]) -> _Back:
+    """The lines as they come out of an empty database, which masks what it stores."""
+    with Store.open(":memory:") as copy:
+        copy.redactor = redactor
+        writer = Writer(copy)
+        (read,) = arc.read(BytesSource(b"".join(lines), "report"), Tally())
+        key = writer.finish(writer.write(read)).id
+        return _Back(
+            spans=span_digests(copy, key),
+            digest=content_digest(copy, key),
+            lines=b"".join(arc.write([recorded(copy, key)])),
+        )
 
 
 def _mask(redactor: Redactor, line: bytes) -> bytes:

@@ -384,6 +384,14 @@ NO_ATTACHMENT = "an attachment is not in the log"
 NO_MEDIA = "images were not logged"
 
 
+def _may_refer(data: bytes) -> bool:
+    """Can JSON bytes hold a text that stands elsewhere? True only means: look closer."""
+    for mark in _MARKS:  # a plain loop: every event of a log comes by
+        if mark in data:
+            return True
+    return False
+
+
 class Attachments:
     """The texts of one sample that stand elsewhere in it; decodes what refers to them."""
 
@@ -396,7 +404,8 @@ class Attachments:
     def read(self, raw: Raw) -> Json:
         """The value of some JSON with its attachments. Raises BadTrace where it is none."""
         data = bytes(raw)
-        return self.put_back(plain(data, self._path, self._where), data)
+        value = plain(data, self._path, self._where)
+        return self.resolve(value) if _may_refer(data) else value
 
     def put_back(self, value: Json, data: bytes) -> Json:
         """A value that was decoded out of `data`, with its attachments.
@@ -411,10 +420,7 @@ class Attachments:
 
     def as_written(self, data: bytes) -> bool:
         """Can what is in there be taken as it is? False only means: look closer."""
-        for mark in _MARKS:  # a plain loop: every event of a log comes by
-            if mark in data:
-                return False
-        return not may_be_deep(data)
+        return not _may_refer(data) and not may_be_deep(data)
 
     def message(self, raw: Raw) -> tuple[Message | None, str | None]:
         """A message as the model saw it (None: there is none), and what is missing from it."""
