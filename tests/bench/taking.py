@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -189,8 +190,9 @@ def bring(store: Store, source: Path) -> None:
 
 def import_all(source: Path, database: Path) -> None:
     """All that `arc import` does, with its processes."""
-    with open_ledger(database) as store:
-        for _ in importing.import_paths(store, [source], jobs=cores()):
+    forked = importing.fork_for([source], cores())
+    with closing(forked), open_ledger(database) as store:
+        for _ in importing.import_paths(store, [source], jobs=cores(), forked=forked):
             pass
         store.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
