@@ -5,7 +5,7 @@ digested, and a run diagnosed.
 from __future__ import annotations
 
 import pickle
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property, partial
@@ -229,7 +229,7 @@ def _whole(ends: Sequence[FileRead], told_elsewhere: int) -> FileRead:
     """How the reading of a file ended, of which these are shares up to where it did."""
     if len(ends) == 1:
         return ends[0]
-    counts, unknown = Counter[str](), Counter[str]()
+    counts, unknown = defaultdict[str, float](int), Counter[str]()
     for end in ends:
         for name, many in end.counts.items():
             counts[name] += many
@@ -338,9 +338,7 @@ class TaskRunner:
     `close` ends them.
     """
 
-    def __init__(
-        self, store: Store, jobs: int | None = None, forked: Forked | None = None
-    ) -> None:
+    def __init__(self, store: Store, jobs: int | None = None, forked: Forked | None = None) -> None:
         self._store = store
         self._forked = forked
         self._jobs = cores() if jobs is None else jobs

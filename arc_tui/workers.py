@@ -1,9 +1,9 @@
 """Processes beside this one that do tasks, and what these give in the order of the tasks.
 
 A worker is a fresh interpreter, for whoever starts it may have threads; or it was forked before
-there were any (`Forked`), and has loaded what was loaded here. Tasks are dealt out at once, in their
-order, each to the worker that has least to do, so that what comes back does not depend on how fast
-anybody was. What a worker gives waits in it, up to `WAITING_BYTES`, until it is asked for.
+there were any (`Forked`), and has loaded what was loaded here. Tasks are dealt out at once, in
+their order, each to the worker that has least to do, so that what comes back does not depend on how
+fast anybody was. What a worker gives waits in it, up to `WAITING_BYTES`, until it is asked for.
 
 A worker that is ended from outside is started again where it stood, and told one task at a time:
 tasks give the same each time, so what came already is left out. A task at which workers end twice
@@ -236,9 +236,7 @@ def _deal(tasks: Sequence[Task], most: int) -> list[list[int]]:
 class _Worker:
     """One of the processes, and the connection to it."""
 
-    def __init__(
-        self, setup: object, forked: tuple[Connection, ForkProcess] | None = None
-    ) -> None:
+    def __init__(self, setup: object, forked: tuple[Connection, ForkProcess] | None = None) -> None:
         self._process: ForkProcess | subprocess.Popen[bytes]
         if forked is not None:
             self.pipe, self._process = forked
@@ -304,8 +302,8 @@ def _begin(pipe: Connection, others: Sequence[Connection]) -> None:
     """Be a worker that was forked; the `others` are ends of connections that are not its own."""
     for each in others:
         each.close()
-    for each in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(each, signal.SIG_DFL)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
     os.setsid()  # ctrl-c is for whoever forked it
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in range(3):
