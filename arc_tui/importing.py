@@ -19,10 +19,11 @@ from arc_tui.import_tasks import (
     boundary,
     describe_loss,
     diagnosis_of,
+    fork_workers,
 )
 from arc_tui.places import fixtures
 from arc_tui.ui.format import count
-from arc_tui.workers import Lost
+from arc_tui.workers import Forked, Lost
 from replay import files, formats
 from replay.errors import ArcError, BadTrace
 from replay.formats.source import Problem, Source, Tally
@@ -126,15 +127,16 @@ def import_paths(
     pins: Mapping[str, str] | None = None,
     replace: bool = False,
     jobs: int | None = None,
+    forked: Forked | None = None,
 ) -> Generator[Progress | ImportReport, None, None]:
     """Import files and folders (`-` is standard input), then diagnose what is new, with so many
     processes beside this one, which writes (None: as many as there are cores, none where there is
-    little to do; 1: none). What comes of it is the same.
+    little to do; 1: none), first those that are `forked`. What comes of it is the same.
 
     Yields progress; the last value is the report.
     """
     early = EarlyDiagnoses(store)
-    with closing(TaskRunner(store, jobs)) as runner:
+    with closing(TaskRunner(store, jobs, forked)) as runner:
         report = yield from take_in(
             store,
             paths,
@@ -287,6 +289,12 @@ def _groups(path: str, given: Iterator[object]) -> Iterator[list[Prepared | Refu
         if spans >= SPANS_TOGETHER:
             yield group
             group, spans = [], 0
+
+
+def fork_for(paths: Iterable[Path], jobs: int | None) -> Forked:
+    """Processes for an import of these that is to come, forked before its database is opened."""
+    found = (file for path in paths for file in (_files(path) if path.is_dir() else (path,)))
+    return fork_workers((Source(each) for each in found if not files.is_special(each)), jobs)
 
 
 T = TypeVar("T")

@@ -1,9 +1,9 @@
 """Processes beside this one that do tasks, and what these give in the order of the tasks.
 
-A worker is a fresh interpreter, never a fork: whoever starts it may have threads. Tasks are dealt
-out at once, in their order, each to the worker that has least to do, so that what comes back does
-not depend on how fast anybody was. What a worker gives waits in it, up to `WAITING_BYTES`, until it
-is asked for.
+A worker is a fresh interpreter, for whoever starts it may have threads; or it was forked before
+there were any (`Forked`), and has loaded what was loaded here. Tasks are dealt out at once, in
+their order, each to the worker that has least to do, so that what comes back does not depend on how
+fast anybody was. What a worker gives waits in it, up to `WAITING_BYTES`, until it is asked for.
 
 A worker that is ended from outside is started again where it stood, and told one task at a time:
 tasks give the same each time, so what came already is left out. A task at which workers end twice
@@ -12,6 +12,7 @@ is `Lost`.
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import signal
@@ -22,11 +23,15 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, Pipe, wait
-from typing import Any, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
 from replay.errors import ArcError, StoreUnusable
+
+if TYPE_CHECKING:
+    from multiprocessing.context import ForkProcess
 
 WAITING_BYTES = 32 * 1024 * 1024
 """So much of what a worker gave waits in its memory; the last piece may be larger."""
@@ -71,12 +76,49 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-class Workers:
-    """At most so many processes, which are told `setup` once and end with `close`."""
+class Forked:
+    """Processes forked from this one, which wait to be workers: what is loaded here they need not
+    load, which takes most of a second each.
 
-    def __init__(self, most: int, setup: object) -> None:
+    They are made before there is a thread or an open database here, for a fork would copy the locks
+    of both and nobody would open them again; where there are threads, or forks are not known to be
+    safe, none is made. Those that no worker was made of end with `close`.
+    """
+
+    def __init__(self, many: int) -> None:
+        self._waiting: list[tuple[Connection, ForkProcess]] = []
+        threads = Path("/proc/self/task")
+        if many == 0 or sys.platform != "linux" or len(list(threads.iterdir())) > 1:
+            return
+        from multiprocessing import get_context  # only who forks needs it
+
+        gc.freeze()  # what is looked at for garbage is copied
+        for _ in range(many):
+            pipe, theirs = Pipe()
+            others = [each for each, _ in self._waiting] + [pipe]
+            process = get_context("fork").Process(target=_begin, args=(theirs, others), daemon=True)
+            with theirs:
+                process.start()
+            self._waiting.append((pipe, process))
+        gc.unfreeze()
+
+    def take(self) -> tuple[Connection, ForkProcess] | None:
+        """One of them and the connection to it, None where none is left."""
+        return self._waiting.pop(0) if self._waiting else None
+
+    def close(self) -> None:
+        while (left := self.take()) is not None:
+            _end(*left)
+
+
+class Workers:
+    """At most so many processes, which are told `setup` once and end with `close`. Those that are
+    `forked` are made use of first."""
+
+    def __init__(self, most: int, setup: object, forked: Forked | None = None) -> None:
         self._most = most
         self._setup = setup
+        self._forked = forked
         self._running: list[_Worker] = []
         self._one_by_one = set[int]()
         """Places at which a worker ended: how far it was is not known of tasks that are dealt out
@@ -98,7 +140,7 @@ class Workers:
         """
         queues = _deal(tasks, self._most if start else max(1, len(self._running)))
         while len(self._running) < len(queues):
-            self._running.append(_Worker(self._setup))
+            self._running.append(self._started())
         for place, given in enumerate(queues):
             if place not in self._one_by_one:
                 self._running[place].send([(0, tasks[number]) for number in given])
@@ -121,7 +163,7 @@ class Workers:
             while waiting and len(busy) < self._most:
                 worker = next((each for each in self._running if each not in busy), None)
                 if worker is None:
-                    worker = _Worker(self._setup)
+                    worker = self._started()
                     self._running.append(worker)
                 number, tried = waiting.popleft()
                 worker.send([(0, tasks[number])])
@@ -155,6 +197,9 @@ class Workers:
             worker.end()
         self._running.clear()
 
+    def _started(self) -> _Worker:
+        return _Worker(self._setup, self._forked.take() if self._forked else None)
+
     def _of(self, task: Task, place: int, meanwhile: Callable[[], bool]) -> Iterator[Any]:
         """What one task gives, the next of the worker at a place."""
         came = 0
@@ -170,7 +215,7 @@ class Workers:
                 return
             except (EOFError, OSError):
                 by = self._running[place].end()
-                self._running[place] = _Worker(self._setup)
+                self._running[place] = self._started()
                 self._one_by_one.add(place)
                 if tried < TRIES:
                     self._running[place].send([(came, task)])
@@ -191,17 +236,22 @@ def _deal(tasks: Sequence[Task], most: int) -> list[list[int]]:
 class _Worker:
     """One of the processes, and the connection to it."""
 
-    def __init__(self, setup: object) -> None:
-        self.pipe, theirs = Pipe()
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", _START, str(theirs.fileno()), *filter(None, sys.path)],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,  # ctrl-c is for whoever started it
-            )
+    def __init__(self, setup: object, forked: tuple[Connection, ForkProcess] | None = None) -> None:
+        self._process: ForkProcess | subprocess.Popen[bytes]
+        if forked is not None:
+            self.pipe, self._process = forked
+        else:
+            self.pipe, theirs = Pipe()
+            own = str(theirs.fileno())
+            with theirs:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-P", "-c", _START, own, *filter(None, sys.path)],
+                    pass_fds=[theirs.fileno()],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=True,  # ctrl-c is for whoever started it
+                )
         self.send(setup)
 
     def send(self, value: object) -> None:
@@ -216,32 +266,64 @@ class _Worker:
 
     def end(self) -> int | None:
         """End the process; the signal that had ended it before, None where none had."""
-        self.pipe.close()
-        try:
-            code = self._process.wait(0.2)  # of one that ended by itself, or was ended
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-            return None
-        return -code if code < 0 else None
+        return _end(self.pipe, self._process)
+
+
+def _end(pipe: Connection, process: ForkProcess | subprocess.Popen[bytes]) -> int | None:
+    """End a process; the signal that had ended it before, None where none had."""
+    pipe.close()
+    code = _code(process, 0.2)  # of one that ended by itself, or was ended
+    if code is None:
+        process.kill()
+        _code(process, None)
+        return None
+    return -code if code < 0 else None
+
+
+def _code(process: ForkProcess | subprocess.Popen[bytes], timeout_s: float | None) -> int | None:
+    """How a process ended, None where it has not in so many seconds."""
+    if not isinstance(process, subprocess.Popen):
+        process.join(timeout_s)
+        return process.exitcode
+    with suppress(subprocess.TimeoutExpired):
+        return process.wait(timeout_s)
+    return None
 
 
 # --- in the process of a worker
 
 
 def serve() -> None:
+    """Be the worker at the other end of the connection that the arguments name."""
+    _serve(Connection(int(sys.argv[1])))
+
+
+def _begin(pipe: Connection, others: Sequence[Connection]) -> None:
+    """Be a worker that was forked; the `others` are ends of connections that are not its own."""
+    for each in others:
+        each.close()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    os.setsid()  # ctrl-c is for whoever forked it
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in range(3):
+        os.dup2(nowhere, stream)
+    _serve(pipe)
+
+
+def _serve(pipe: Connection) -> None:
     """Do tasks as they come over the connection, until whoever sends them closes it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    pipe = Connection(int(sys.argv[1]))
-    out = _Outbox(pipe)
     try:
+        out = _Outbox(pipe)
         setup = pickle.loads(pipe.recv_bytes())
         while True:
             for skip, task in pickle.loads(pipe.recv_bytes()):
                 _do(task, skip, setup, out)
     except (EOFError, OSError):
         pass
-    os._exit(0)  # nobody reads what is still to be sent
+    finally:
+        os._exit(0)  # nobody reads what is still to be sent
 
 
 def _do(task: Task, skip: int, setup: object, out: _Outbox) -> None:

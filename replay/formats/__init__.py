@@ -110,8 +110,10 @@ def load(
     format: Format | None = None,
     task_from: str | None = None,
     pins: Mapping[str, str] | None = None,
+    read: Callable[[Tally], Iterator[Batch]] | None = None,
 ) -> Iterator[Batch]:
-    """The batches of a source, its sidecars read in and `pins` (labels) put on its runs.
+    """The batches of a source, its sidecars read in and `pins` (labels) put on its runs. `read` is
+    how a part of it is read.
 
     Raises BadTrace where no format claims it or where it cannot be read; batches already yielded
     stay good.
@@ -120,7 +122,7 @@ def load(
     if chosen is None:
         raise BadTrace(source.display, "", _unclaimed(source.head))
     sidecar = Sidecar.find(source, task_from)
-    for batch in chosen.read(source, tally):
+    for batch in read(tally) if read is not None else chosen.read(source, tally):
         yield _pin(sidecar.fill(batch), pins or {})
 
 

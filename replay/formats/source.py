@@ -62,16 +62,20 @@ class Tally:
     """What an importer says it read, in the source's own words, and what it met on the way.
 
     `counts` are records of the source (events, messages, calls…), `unknown` names fields that were
-    met and not understood, `problems` what was left out and why.
+    met and not understood, `problems` what was left out and why. `places` say where each problem
+    stands beside those of other tallies of the source: at the `place` that was set last.
     """
 
     def __init__(self) -> None:
         self.counts: defaultdict[str, float] = defaultdict(int)
         self.unknown: Counter[str] = Counter()
         self.problems: list[Problem] = []
+        self.place = 0
+        self.places: list[int] = []
 
     def problem(self, where: str, why: str) -> None:
         self.problems.append(Problem(where=where, why=why))
+        self.places.append(self.place)
 
 
 class Head(Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -17,7 +18,7 @@ from msgspec import Struct
 from arc_tui import import_tasks, importing
 from arc_tui.import_tasks import EARLY_BYTES, EarlyDiagnoses, ReadFile, TaskRunner
 from arc_tui.places import fixtures
-from arc_tui.workers import Lost, Task, Workers
+from arc_tui.workers import Forked, Lost, Task, Workers
 from replay.errors import ArcError, StoreUnusable
 from replay.store.handle import Store
 from taxonomy.findings import StepScore
@@ -115,6 +116,51 @@ def test_nothing_is_imported_from_the_folder_somebody_stands_in(
     assert given(1, [Count(upto=2)]) == [["n 0", "n 1"]]
 
 
+def forked_tasks(marks: str) -> None:
+    """What two forked workers give, one of which is ended, and whether the last process of
+    theirs has ended."""
+    forked = Forked(2)
+    tasks = [Count(upto=3), Count(upto=50, at=20, times=1, marks=Path(marks)), Count(upto=2)]
+    with closing(forked), closing(Workers(2, "n", forked)) as workers:
+        started = len(forked_children())
+        print(json.dumps([started, [list(items) for items in workers.run(tasks)]]))
+    assert not forked_children()
+
+
+def forked_children() -> set[str]:
+    listed = Path(f"/proc/self/task/{os.getpid()}/children")
+    return set(listed.read_text().split())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="workers are forked on Linux alone")
+def test_forked_workers_do_the_same_and_are_started_afresh_where_one_is_killed(
+    tmp_path: Path,
+) -> None:
+    code = "import sys; from tests.arc_tui.test_workers import forked_tasks as do; do(sys.argv[1])"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stderr == ""
+    started, given = json.loads(done.stdout)
+    assert started == 2
+    assert given == [[f"n {n}" for n in range(upto)] for upto in (3, 50, 2)]
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_where_there_are_threads_nothing_is_forked() -> None:
+    done = threading.Event()
+    other = threading.Thread(target=done.wait)
+    other.start()
+    try:
+        with closing(Forked(2)) as forked:
+            assert forked.take() is None
+    finally:
+        done.set()
+        other.join()
+
+
 # --- an import
 
 
@@ -158,6 +204,23 @@ def test_the_database_is_the_same_for_any_number_of_workers(
     assert report == imported(tmp_path / "again.db", folder, 1)
     assert any(file.error for file in report.files)
     assert report.skipped == (str(folder / "note.txt"),)
+
+
+def test_the_command_makes_the_same_database_of_shares_that_forked_workers_read(
+    alone: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = (
+        "from arc_tui import commands, import_tasks; from replay.formats.otlp import shares\n"
+        "import_tasks.SHARE_BYTES = shares.SHARE_BYTES = 200_000; commands.main()"
+    )
+    words = ["--db", str(tmp_path / "other.db"), "import", "--jobs", "2", str(folder)]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words, str(fixtures() / "traces")],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2, done.stderr  # for the broken file
+    assert rows_of(tmp_path / "other.db") == rows_of(alone)
 
 
 class Eager(TaskRunner):

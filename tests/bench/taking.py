@@ -15,14 +15,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
-import sqlite_utils
 from msgspec import Struct
-from sqlite_utils.db import Table
 
 from arc_tui import importing
 from arc_tui.import_tasks import diagnosis_of
@@ -37,6 +36,9 @@ from taxonomy.judgements.schema import open_ledger
 from tests.bench import exports
 from tests.bench.exports import Corpus
 from tests.bench.measure import Row, peak_mb
+
+if TYPE_CHECKING:
+    from sqlite_utils.db import Table
 
 Json = Any
 T = TypeVar("T")
@@ -189,8 +191,9 @@ def bring(store: Store, source: Path) -> None:
 
 def import_all(source: Path, database: Path) -> None:
     """All that `arc import` does, with its processes."""
-    with open_ledger(database) as store:
-        for _ in importing.import_paths(store, [source], jobs=cores()):
+    forked = importing.fork_for([source], cores())
+    with closing(forked), open_ledger(database) as store:
+        for _ in importing.import_paths(store, [source], jobs=cores(), forked=forked):
             pass
         store.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
@@ -269,6 +272,9 @@ def bare_rows(source: Path, database: Path) -> None:
 
 
 def _inserted(source: Path, database: Path, masked: Masked) -> Table:
+    import sqlite_utils  # here: with pandas it starts threads, and where there are some none forks
+    from sqlite_utils.db import Table
+
     table = sqlite_utils.Database(database)["span"]
     assert isinstance(table, Table)
     table.insert_all(_spans(source, masked), pk="id", batch_size=1000)

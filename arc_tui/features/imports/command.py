@@ -9,6 +9,7 @@ import signal
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -125,7 +126,7 @@ def import_(
                 replace=replace,
             )
             return _follow(followed)
-    with open_store(db) as store:
+    with closing(importing.fork_for(paths, jobs)) as forked, open_store(db) as store:
         work = importing.import_paths(
             store,
             paths,
@@ -134,6 +135,7 @@ def import_(
             pins=pins,
             replace=replace,
             jobs=jobs,
+            forked=forked,
         )
         report = drain_import(work)
     if unknown:

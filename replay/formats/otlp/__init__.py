@@ -21,7 +21,7 @@ from replay.formats.genai.records import Held, Log, RawSpan, Record, parsed
 from replay.formats.genai.services import title_of
 from replay.formats.otlp import exports, protobuf
 from replay.formats.otlp.exports import Ends, by_line, exported
-from replay.formats.otlp.twins import Twins
+from replay.formats.otlp.twins import Twins, told_by
 from replay.formats.sidecars import FileTally
 from replay.formats.source import HEAD_BYTES, Head, Parts, Source, Tally
 from replay.pins import pins_of
@@ -70,8 +70,12 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
             parts.left -= 1
         for path in {*exports.logs_of(source.path), *(parts.paths if parts is not None else ())}:
             _hold_logs(Source(path), held, FileTally(tally, path.name))
-        twins = Twins()
-        for batch in twins.sort(_batches(source, tally, ends, held, closed)):
+        twins = Twins[Batch]()
+        for made in _batches(source, tally, ends, held, closed):
+            for batch in twins.add(made, told_by(made)):
+                found += 1
+                yield batch
+        for batch in twins.rest():
             found += 1
             yield batch
         if twins.dropped:

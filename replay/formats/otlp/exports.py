@@ -89,11 +89,7 @@ def _lines(source: Source, tally: Tally) -> Iterator[Export]:
     first: BadTrace | None = None
     for number, line in source.lines():
         try:
-            records = _line(line, source, f"line {number}", tally)
-            size = len(line)
-            while some := list(islice(records, RECORDS if size > LINE_BYTES else None)):
-                yield Export(some, None, size)
-                size = 0
+            yield from of_line(line, source, number, tally)
         except BadTrace as error:
             first = first or error
             tally.problem(error.where, error.why)
@@ -102,6 +98,16 @@ def _lines(source: Source, tally: Tally) -> Iterator[Export]:
         yield Export([], number, 0)
     if first is not None and not good:
         raise first
+
+
+def of_line(line: bytes, source: Source, number: int, tally: Tally) -> Iterator[Export]:
+    """The records of one line, those of a long one in parts. Raises BadTrace where it is no
+    JSON."""
+    records = _line(line, source, f"line {number}", tally)
+    size = len(line)
+    while some := list(islice(records, RECORDS if size > LINE_BYTES else None)):
+        yield Export(some, None, size)
+        size = 0
 
 
 def _line(line: bytes, source: Source, where: str, tally: Tally) -> Iterator[Record]:
@@ -326,9 +332,10 @@ class Ends:
     def __init__(self, source: Source) -> None:
         last: dict[str, int] = {}
         for number, line in source.lines():
-            for trace in _ends_named(line):
-                last[trace] = number
-        self._waiting = sorted(last.items(), key=lambda entry: entry[1], reverse=True)
+            for trace, _ in mentions(line):
+                if trace is not None:
+                    last[trace] = number
+        self._waiting = in_order(last)
 
     def reached(self, number: int) -> Iterator[str]:
         """The traces that no line after this one names."""
@@ -336,14 +343,25 @@ class Ends:
             yield self._waiting.pop()[0]
 
 
-def _ends_named(line: bytes) -> set[str]:
-    found: set[bytes] = set()
-    at = line.find(_NAME)
+def in_order(last: dict[str, int]) -> list[tuple[str, int]]:
+    """Traces and their last lines, the trace that ends first last."""
+    return sorted(last.items(), key=lambda entry: entry[1], reverse=True)
+
+
+def mentions(line: bytes) -> Iterator[tuple[str | None, int]]:
+    """The traces that a line names, in its order, with the bytes up to what it names next: about
+    what it says of each. None for a name that cannot be told."""
+    weights: dict[bytes | None, int] = {}
+    at, name, since = line.find(_NAME), None, 0
+    found = at >= 0
     while at >= 0:
         at += len(_NAME)
         value = _VALUE.match(line, at)
-        if value is not None:
-            found.add(value[1])
+        if since:
+            weights[name] = weights.get(name, 0) + at - since
+        name, since = (value[1] if value is not None else None), at
         at = line.find(_NAME, at)
-    names = (hexadecimal(each.decode("ascii", "replace")) for each in found)
-    return {name for name in names if name is not None}
+    if found:
+        weights[name] = weights.get(name, 0) + len(line) - since
+    for each, weight in weights.items():
+        yield hexadecimal(each.decode()) if each is not None and each.isascii() else None, weight

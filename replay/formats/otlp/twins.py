@@ -8,7 +8,11 @@ the same tokens where one of them tells no answer.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Iterator
+from hashlib import blake2b
+from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 from replay.messages import calls, text
 from replay.trace import Batch, ModelCall, ToolCall
@@ -17,45 +21,60 @@ MOST = 1_000
 """How many such traces wait at most for the run they belong to; the first of more is handed on."""
 
 _Times = list[tuple[int, int]]
+T = TypeVar("T")
 
 
-class Twins:
-    """Traces in their order, but for those that may belong to another, which wait."""
+class Call(Struct, frozen=True):
+    """When a model call was made, and what it is known by: a digest of its answer and of the tools
+    that it calls, None for no answer; its tokens in and out."""
+
+    start_ns: int
+    end_ns: int
+    answer: bytes | None
+    tokens: tuple[int, int] | None
+
+
+class Told(Struct, frozen=True):
+    """What of a trace says whether it belongs to another: its id, is it of one call alone, and its
+    model calls whose times are known."""
+
+    id: str
+    lone: bool
+    calls: tuple[Call, ...]
+
+
+class Twins(Generic[T]):
+    """Traces in their order, whatever stands for them, but for those that may belong to another,
+    which wait."""
 
     def __init__(self) -> None:
-        self._lone: dict[str, tuple[Batch, ModelCall]] = {}
-        self._times: dict[Hashable, _Times] = {}
+        self._lone: dict[str, tuple[T, Told]] = {}
+        self._times: dict[bytes | tuple[tuple[int, int] | None, bool] | None, _Times] = {}
         self.dropped = 0
 
-    def sort(self, batches: Iterable[Batch]) -> Iterator[Batch]:
-        """The traces without those that tell of a call of another one; `dropped` counts these."""
-        for batch in batches:
-            call = _lone_call(batch)
-            if call is None:
-                self._note(batch)
-                yield batch
-                continue
-            self._lone[batch.header.source_id] = (batch, call)
-            if len(self._lone) > MOST:
-                yield self._lone.pop(next(iter(self._lone)))[0]
-        for batch, call in self._lone.values():
-            if self._is_told(call):
+    def add(self, trace: T, told: Told) -> Iterator[T]:
+        """The traces that can be handed on when this one came."""
+        if not told.lone:
+            for call in told.calls:
+                for key in (call.answer, (call.tokens, call.answer is not None)):
+                    self._times.setdefault(key, []).append((call.start_ns, call.end_ns))
+            yield trace
+            return
+        self._lone[told.id] = (trace, told)
+        if len(self._lone) > MOST:
+            yield self._lone.pop(next(iter(self._lone)))[0]
+
+    def rest(self) -> Iterator[T]:
+        """Those that waited, without those that tell of a call of another; `dropped` counts
+        these."""
+        for trace, told in self._lone.values():
+            if any(map(self._is_told, told.calls)):
                 self.dropped += 1
             else:
-                yield batch
+                yield trace
 
-    def _note(self, batch: Batch) -> None:
-        for span in batch.spans:
-            if not isinstance(span, ModelCall) or span.start_ns is None or span.end_ns is None:
-                continue
-            for key in (_answer(span), (_tokens(span), span.response.message is not None)):
-                self._times.setdefault(key, []).append((span.start_ns, span.end_ns))
-
-    def _is_told(self, call: ModelCall) -> bool:
-        start, end = call.start_ns, call.end_ns
-        if start is None or end is None:
-            return False
-        answer, tokens = _answer(call), _tokens(call)
+    def _is_told(self, call: Call) -> bool:
+        start, end, answer, tokens = call.start_ns, call.end_ns, call.answer, call.tokens
         times = list(self._times.get(answer, ())) if answer is not None else []
         if tokens is not None:
             times += self._times.get((tokens, False), ())
@@ -63,22 +82,30 @@ class Twins:
         return sum(begun <= start and end <= ended for begun, ended in times) == 1
 
 
-def _lone_call(batch: Batch) -> ModelCall | None:
-    """The model call of a trace that holds nothing else but what its answer calls for."""
+def told_by(batch: Batch) -> Told:
+    """What a trace says of itself. It is of one call alone where it holds nothing else but what the
+    answer calls for."""
     models = [span for span in batch.spans if isinstance(span, ModelCall)]
-    if len(models) != 1:
-        return None
-    others = (span for span in batch.spans if span is not models[0])
+    others = (span for span in batch.spans if not isinstance(span, ModelCall))
     unrun = all(isinstance(span, ToolCall) and span.observation is None for span in others)
-    return models[0] if unrun else None
+    return Told(
+        batch.header.source_id,
+        len(models) == 1 and unrun,
+        tuple(
+            Call(span.start_ns, span.end_ns, _answer(span), _tokens(span))
+            for span in models
+            if span.start_ns is not None and span.end_ns is not None
+        ),
+    )
 
 
-def _answer(call: ModelCall) -> Hashable:
-    """The text of an answer and the tools that it calls, as one number; None for no answer."""
+def _answer(call: ModelCall) -> bytes | None:
+    """A digest that is the same in every process."""
     message = call.response.message
     if message is None:
         return None
-    return hash((text(message), *(each.name for each in calls(message))))
+    said = "\0".join((text(message), *(each.name for each in calls(message))))
+    return blake2b(said.encode("utf-8", "replace"), digest_size=16).digest()
 
 
 def _tokens(call: ModelCall) -> tuple[int, int] | None:
