@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Generator, Iterator
+from operator import lt
 from pathlib import Path
 from typing import Any
 
@@ -186,23 +187,28 @@ def test_a_query_narrows_a_scan_and_a_later_one_takes_its_place(
     assert {row[1] for row in pulled} == {each["run"]["trace"] for each in listed["runs"]}
 
 
-def stopped_after(prod: Store, tmp_path: Path, partitions: int) -> None:
-    """A scan whose process is killed once so many partitions were kept."""
-    command = [sys.executable, "-m", "tests.fleet.scan_process", *LONG_AGO, "--workers", "1"]
+def stopped_after(
+    prod: Store, tmp_path: Path, partitions: int, *more: str, findings: int = 0
+) -> None:
+    """A scan whose process is killed once so many partitions and findings were kept."""
+    words = (*LONG_AGO, "--workers", "1", *more)
+    command = [sys.executable, "-m", "tests.fleet.scan_process", *words]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         deadline = time.monotonic() + 60
-        while _done(database(tmp_path)) < partitions:
+        while any(map(lt, _kept(database(tmp_path)), (partitions, findings))):
             assert time.monotonic() < deadline
             assert process.poll() is None
             time.sleep(0.02)
         process.kill()
 
 
-def _done(path: Path) -> int:
+def _kept(path: Path) -> tuple[int, int]:
+    """(partitions, findings) that are kept so far."""
     if not path.exists():
-        return 0
+        return 0, 0
     with open_ledger(path) as store:
-        return sum(scan.done for scan in scans.kept_scans(store))
+        kept = scans.kept_scans(store)
+        return sum(scan.done for scan in kept), sum(scan.findings for scan in kept)
 
 
 def test_a_scan_that_was_killed_goes_on_and_counts_no_run_twice(
@@ -210,7 +216,7 @@ def test_a_scan_that_was_killed_goes_on_and_counts_no_run_twice(
 ) -> None:
     monkeypatch.setenv("ARC_TEST_TOGETHER", "6")
     stopped_after(prod, tmp_path, 2)
-    before = _done(database(tmp_path))
+    before, _ = _kept(database(tmp_path))
     unfinished = arc("failures", "--fleet", "prod")
     assert f"unfinished: {before} of" in unfinished.stderr
     report = arc("fleet", "scan", "prod", *LONG_AGO)

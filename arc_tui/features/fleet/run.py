@@ -99,17 +99,23 @@ class OpenFleet(Struct, frozen=True):
     dialect: Dialect
 
 
-@contextmanager
-def open_fleet(name: str, bounds: Bounds, store: FleetStore | None = None) -> Iterator[OpenFleet]:
-    """The store of that name, or `store` under it. Raises NotFound, BadFleet, FleetError, and
-    ArcError where the extra is not installed."""
-    require("arc fleet", "clickhouse_connect", extra="fleet")
-    known = store or find_store(stores_file(), name)
+def find_clickhouse(name: str) -> FleetStore:
+    """The store of that name, in ClickHouse. Raises NotFound, BadFleet."""
+    known = find_store(stores_file(), name)
     if is_server(known.url):
         raise BadFleet(
             f"'{name}' is a server of traces, not a store in ClickHouse",
             f"Try: arc pull {name} --since 1d",
         )
+    return known
+
+
+@contextmanager
+def open_fleet(name: str, bounds: Bounds, store: FleetStore | None = None) -> Iterator[OpenFleet]:
+    """The store of that name, or `store` under it. Raises NotFound, BadFleet, FleetError, and
+    ArcError where the extra is not installed."""
+    require("arc fleet", "clickhouse_connect", extra="fleet")
+    known = store or find_clickhouse(name)
     ca = None if known.ca is None else Path(known.ca)
     with closing(
         Connection(name, address_of(known.url), password_of(name), bounds, ca)
