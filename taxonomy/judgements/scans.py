@@ -14,6 +14,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct, structs
 
+from replay.care.prune import removing
 from replay.store.handle import Store, now_ns
 from replay.store.rows import columns, rows
 from taxonomy.classes import Attribution, FailureClass
@@ -255,6 +256,29 @@ def finish_scan(store: Store, scan: int) -> None:
         _delete(store, "fleet = (SELECT fleet FROM scan WHERE id = ?) AND id <> ?", (scan, scan))
 
 
+def forget_scans(store: Store, fleet: str) -> None:
+    """Delete all that scans of a store kept; its bytes are overwritten."""
+    with removing(store):
+        _delete(store, "fleet = ?", (fleet,))
+
+
+def forget_texts(store: Store, recordings: str) -> None:
+    """Of runs whose recordings (the JSON of their ids) are pruned here, delete what quotes them.
+    That they were scanned, and which classes they showed, still counts."""
+    of_them = "trace FROM scan_run WHERE key IN (SELECT value FROM json_each(?))"
+    with store.writing() as db:
+        db.execute(
+            "UPDATE scan_finding SET why = '', evidence = '[]', tool = NULL"
+            f" WHERE (scan, source) IN (SELECT scan, {of_them})",
+            (recordings,),
+        )
+        db.execute(
+            f"UPDATE scan_run SET title = NULL, why = NULL WHERE (scan, trace) IN (SELECT scan,"
+            f" {of_them})",
+            (recordings,),
+        )
+
+
 def _delete(store: Store, where: str, values: Sequence[Any]) -> None:
     with store.writing() as db:
         for table in ("scan_finding", "scan_run", "scan_partition"):
@@ -262,6 +286,11 @@ def _delete(store: Store, where: str, values: Sequence[Any]) -> None:
                 f"DELETE FROM {table} WHERE scan IN (SELECT id FROM scan WHERE {where})", values
             )
         db.execute(f"DELETE FROM scan WHERE {where}", values)
+
+
+def scans_of(store: Store, fleet: str) -> list[Scan]:
+    """All scans of a store, also unfinished ones, the newest first."""
+    return _scans(store, "s.fleet = ?", (fleet,))
 
 
 def kept_scans(store: Store) -> list[Scan]:

@@ -330,6 +330,69 @@ def test_the_runs_behind_a_bar_say_how_to_pull_them_and_one_that_was_is_linked(
     assert len(arc("failures", "--runs", "loop", "--json").stdout) > 10  # and counted here too
 
 
+# --- what is kept of it here
+
+
+def kept_tables(path: Path) -> list[int]:
+    names = ("scan", "scan_partition", "scan_run", "scan_finding")
+    return [rows[0][0] for rows in told(path, *(f"SELECT count(*) FROM {n}" for n in names))]
+
+
+def test_a_store_that_is_forgotten_takes_its_findings_along(
+    prod: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arc("fleet", "add", "test", prod.url("scanned"), "--no-check")
+    monkeypatch.setenv(variable("test"), PASSWORD)
+    arc("fleet", "scan", "test", *LONG_AGO)
+    kept = kept_tables(database(tmp_path))
+    arc("fleet", "scan", "prod", *LONG_AGO)
+    found = f"{kept[3]} findings of {RUNS + BAD} scanned runs"
+    said = refused("fleet", "rm", "prod")
+    assert said == (
+        f"{found} would be forgotten with prod. Try: arc fleet rm prod --keep-findings, or --yes"
+    )
+    assert "prod\t" in arc("fleet", "ls").stdout
+    assert arc("fleet", "rm", "prod", "--yes").stdout == f"forgot prod, and {found}\n"
+    assert kept_tables(database(tmp_path)) == kept
+    assert "no scan of 'prod'" in refused("failures", "--fleet", "prod")
+    assert "no fleet 'prod'" in refused("fleet", "rm", "prod", "--yes")
+    # kept, though the store has no name any more, and forgotten later
+    assert arc("fleet", "rm", "test", "--keep-findings").stdout == "forgot test\n"
+    assert kept_tables(database(tmp_path)) == kept
+    report = json.loads(arc("fleet", "rm", "test", "--yes", "--json").stdout)
+    assert report == {"name": "test", "scans": 1, "runs": RUNS + BAD, "findings": kept[3]}
+    assert kept_tables(database(tmp_path)) == [0, 0, 0, 0]
+
+
+def test_no_database_is_made_to_forget_a_store(prod: Store, tmp_path: Path) -> None:
+    assert arc("fleet", "rm", "prod").stdout == "forgot prod\n"
+    assert not database(tmp_path).exists()
+
+
+def test_a_run_that_is_pruned_here_counts_in_a_scan_without_what_quotes_it(
+    prod: Store, tmp_path: Path
+) -> None:
+    arc("fleet", "scan", "prod", *LONG_AGO)
+    arc("fleet", "pull", "prod", "outcome:failed", *LONG_AGO, "--limit", "0")
+    bars = "SELECT class, count(*) FROM scan_finding GROUP BY 1 ORDER BY 1"
+    quoted = (
+        "SELECT count(*) FROM scan_finding f JOIN scan_run r ON f.scan = r.scan AND f.source ="
+        " r.trace WHERE r.outcome = 'failed' AND (f.evidence <> '[]' OR f.why <> '')"
+    )
+    before = told(database(tmp_path), bars, _RUNS)
+    assert told(database(tmp_path), quoted) != [[(0,)]]
+    arc("db", "prune", "outcome:failed", "--yes")
+    assert told(database(tmp_path), quoted) == [[(0,)]]
+    after = told(database(tmp_path), bars, _RUNS)
+    assert after[0] == before[0]
+    assert [row[1] for row in after[1]] == [row[1] for row in before[1]]
+    failed = [row for row in after[1] if row[8] == "failed"]
+    assert failed
+    assert not any(row[2] or row[16] for row in failed)
+    assert any(row[2] for row in after[1])
+    assert arc("failures", "--fleet", "prod").stdout
+
+
 # --- what is refused
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from msgspec import structs
 from arc_tui.cli import (
     Fn,
     console,
+    database_path,
     db_option,
     drain_import,
     examples,
@@ -30,6 +32,7 @@ from replay.errors import ArcError
 if TYPE_CHECKING:
     from arc_tui.features.fleet.run import FleetRequest
     from replay.fleet.stores import FleetStore
+    from taxonomy.judgements.scans import Scan
 
 
 def window_options(command: Fn) -> Fn:
@@ -208,16 +211,55 @@ def _check_server(name: str, store: FleetStore) -> tuple[FleetStore, str]:
     )
 
 
-@click.command(epilog=examples("arc fleet rm prod", "arc fleet rm test"))
+@click.command(epilog=examples("arc fleet rm prod", "arc fleet rm test --keep-findings"))
 @click.argument("name")
-def remove(name: str) -> int:
-    """Forget a trace store and its password; runs pulled from it stay."""
-    from arc_tui.features.fleet.run import stores_file
-    from replay.fleet.stores import drop_store
+@click.option("--keep-findings", is_flag=True, help="Keep what scans of the store found.")
+@click.option("--yes", is_flag=True, help="Do not ask before findings are forgotten.")
+@json_option
+@db_option
+def remove(name: str, keep_findings: bool, yes: bool, as_json: bool, db: Path | None) -> int:
+    """Forget a trace store, its password and what scans of it found.
 
-    drop_store(stores_file(), name)
-    click.echo(f"forgot {name}")
+    Runs pulled from it stay, and so does a table that a scan wrote with --into.
+    """
+    from arc_tui.features.fleet.run import stores_file
+    from replay.fleet.stores import drop_store, find_store, read_stores
+    from taxonomy.judgements import scans
+
+    is_named = name in read_stores(stores_file())
+    kept: list[scans.Scan] = []
+    if not keep_findings and database_path(db).exists():
+        with open_store(db) as store:
+            kept = scans.scans_of(store, name)
+            if kept and not yes:
+                _ask_to_forget(name, _found(kept))
+            if kept:
+                scans.forget_scans(store, name)
+    if is_named:
+        drop_store(stores_file(), name)
+    elif not kept:
+        find_store(stores_file(), name)  # says which there are
+    if as_json:
+        runs, findings = sum(each.runs for each in kept), sum(each.findings for each in kept)
+        print_json({"name": name, "scans": len(kept), "runs": runs, "findings": findings})
+    else:
+        click.echo(f"forgot {name}" + (f", and {_found(kept)}" if kept else ""))
     return 0
+
+
+def _found(kept: list[Scan]) -> str:
+    """What scans kept."""
+    findings = format.count(sum(each.findings for each in kept), "finding")
+    return f"{findings} of {format.count(sum(each.runs for each in kept), 'scanned run')}"
+
+
+def _ask_to_forget(name: str, found: str) -> None:
+    """Raises ArcError where nobody can be asked or the answer is no."""
+    keep = f"Try: arc fleet rm {name} --keep-findings"
+    if not sys.stdin.isatty():
+        raise ArcError(f"{found} would be forgotten with {name}", f"{keep}, or --yes")
+    if not click.confirm(f"Forget {found} too?", err=True):
+        raise ArcError("nothing was forgotten", keep)
 
 
 @click.command(
