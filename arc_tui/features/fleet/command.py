@@ -90,6 +90,11 @@ def fleet_request(name: str, asked: dict[str, Any]) -> FleetRequest:
     )
 
 
+replace_option = click.option(
+    "--replace", is_flag=True, help="Read runs that are here again; replace one that differs."
+)
+
+
 def server_options(command: Fn) -> Fn:
     """How a store is reached: `server`, `allow_http`, `ca`."""
     return with_options(
@@ -326,11 +331,13 @@ def _list_stores(as_json: bool) -> int:
     )
 )
 @click.argument("name")
+@replace_option
 @question_options
-def pull(name: str, as_json: bool, db: Path | None, **asked: Any) -> int:
+def pull(name: str, replace: bool, as_json: bool, db: Path | None, **asked: Any) -> int:
     """Copy runs of a store here: masked, indexed and diagnosed.
 
     A run that is here already is not read again, so the command can be stopped and given again.
+    With --replace each is read again, and the copy here goes where the store says otherwise.
 
     Needs the extra `fleet`: pip install 'arc-tui[fleet]'
     """
@@ -339,7 +346,7 @@ def pull(name: str, as_json: bool, db: Path | None, **asked: Any) -> int:
 
     request, err = fleet_request(name, asked), console(err=True)
     with open_store(db) as store:
-        work = pull_runs(store, request, lambda note: print_line(err, note, "dim"))
+        work = pull_runs(store, request, lambda note: print_line(err, note, "dim"), replace=replace)
         report = drain_import(work)
     if as_json:
         print_json(report)
@@ -364,6 +371,7 @@ def pull(name: str, as_json: bool, db: Path | None, **asked: Any) -> int:
     "--since", default="7d", show_default=True, help="Runs begun since: 12h, 7d or a day."
 )
 @click.option("--until", help="Runs begun before: 12h (ago), 7d or a day; default: no end.")
+@replace_option
 @server_options
 @limit_option
 @json_option
@@ -373,6 +381,7 @@ def pull_from(
     project: str | None,
     since: str,
     until: str | None,
+    replace: bool,
     limit: int,
     as_json: bool,
     db: Path | None,
@@ -383,7 +392,8 @@ def pull_from(
     The newest first. NAME is one that `arc fleet add` keeps; its key comes from the keyring or
     ARC_FLEET_NAME_PASSWORD. For a URL the key is in the product's own variables: PHOENIX_API_KEY,
     LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY, LANGSMITH_API_KEY. Nothing is written to the
-    server. The command can be stopped and given again: what is here is not copied twice.
+    server. The command can be stopped and given again: what is here is not copied twice. With
+    --replace each run is read again, and the copy here goes where the server says otherwise.
     """
     from arc_tui.features.fleet.run import read_window
     from arc_tui.features.fleet.servers import ServerRequest, pull_from_server, server_named
@@ -398,6 +408,7 @@ def pull_from(
         from_ns=window.from_ns,
         until_ns=None if until is None else window.until_ns,
         limit=limit or None,
+        replace=replace,
     )
     err = console(err=True)
     with open_store(db) as store:

@@ -192,12 +192,13 @@ def check_query(query: str, dialect: Dialect | None, window: Window) -> None:
 
 
 def pull(
-    store: Store, request: FleetRequest, tell: Callable[[str], None]
+    store: Store, request: FleetRequest, tell: Callable[[str], None], *, replace: bool = False
 ) -> Generator[Progress | ImportReport, None, None]:
     """Copy runs of a store, newest first, through the ordinary importer: masked, indexed, and
     diagnosed at the end. What is here with as many spans is not read again, so a pull that was
-    stopped goes on where it was. `tell` is given what the answer is not, and whether older runs
-    match too. Yields progress, at last the report.
+    stopped goes on where it was; with `replace` all are, and those that contradict their copy here
+    take its place. `tell` is given what the answer is not, and whether older runs match too. Yields
+    progress, at last the report.
 
     Raises BadQuery, BadFleet, FleetError.
     """
@@ -212,7 +213,7 @@ def pull(
             taken = runs if limit is None else runs[: limit - seen]
             seen += len(taken)
             now = Progress(done=seen, total=limit or seen, path=path, traces=seen)
-            reports.append((yield from _copy(store, fleet, taken, now)))
+            reports.append((yield from _copy(store, fleet, taken, now, replace=replace)))
             if len(taken) < len(runs):
                 tell(f"older runs match too; --limit {limit} was reached")
                 break
@@ -236,18 +237,23 @@ def pull_listed(
 
 
 def _copy(
-    store: Store, fleet: OpenFleet, runs: Sequence[FleetRun], now: Progress
+    store: Store,
+    fleet: OpenFleet,
+    runs: Sequence[FleetRun],
+    now: Progress,
+    *,
+    replace: bool = False,
 ) -> Generator[Progress, None, importing.FileReport]:
-    """Import those of the runs of which spans are not here, undiagnosed."""
+    """Import those of the runs of which spans are not here, or with `replace` all, undiagnosed."""
     lacking = [
         (each.run.trace, each.run.start_ns)
         for each in find_local(store, runs)
-        if each.missing_spans
+        if each.missing_spans or replace
     ]
     tally = Tally()
     batches = read_traces(fleet.connection, fleet.dialect, lacking, tally)
     report = yield from importing.take_batches(
-        store, batches, tally, now, format=fleet.dialect.format
+        store, batches, tally, now, format=fleet.dialect.format, replace=replace
     )
     return report
 
