@@ -10,16 +10,18 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from msgspec import structs
 
 from arc_tui.commands import cli
 from arc_tui.features.fleet import run as fleet_run
 from replay.errors import ArcError
-from replay.fleet.connection import Connection
+from replay.fleet.connection import Bounds, Connection
 from replay.fleet.stores import NAME, variable
 from replay.store.rows import trace_rows
+from taxonomy.fleet.compile import Window
 from taxonomy.fleet.failures import ALL_CLASSES, CLASSES
 from taxonomy.judgements.schema import open_ledger
-from tests.fleet import classes, corpus
+from tests.fleet import classes, corpus, exporter
 from tests.fleet.conftest import PASSWORD, RUNS, USER, Store, serving
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -135,6 +137,37 @@ def test_a_second_pull_reads_nothing_again(prod: Store, monkeypatch: pytest.Monk
     assert "0 runs pulled" in again.stdout
     assert "here already" in again.stdout
     assert not any("toJSONString(SpanAttributes)" in sql for sql in asked)
+
+
+@pytest.mark.parametrize("form", ["maps", "no_lookup"])
+def test_older_runs_of_one_second_come_each_once(fleet: Store, form: str) -> None:
+    """Sixty runs in three seconds: a table of starts orders them by the second."""
+    name = f"burst_{form}"
+    fleet.client.command(f"CREATE DATABASE {name}")
+    for statement in exporter.tables(f"{name}.otel_traces", lookup=form == "maps"):
+        fleet.client.command(statement)
+    sooner = f"toUnixTimestamp64Nano(Timestamp) - {corpus.BEGAN_NS}"
+    fleet.client.command(
+        f"INSERT INTO {name}.otel_traces SELECT * REPLACE (fromUnixTimestamp64Nano(toInt64("
+        f"{corpus.BEGAN_NS} + intDiv({sooner}, 1200))) AS Timestamp) FROM {form}.otel_traces"
+    )
+    arc("fleet", "add", "prod", fleet.url(name))
+    began = corpus.BEGAN_NS
+    request = fleet_run.FleetRequest(
+        fleet="prod", query="", window=Window(began - 10**12, began + 10**12), bounds=Bounds(),
+        limit=7,
+    )  # fmt: skip
+    with open_ledger(":memory:") as store, fleet_run.open_fleet("prod", Bounds()) as opened:
+        every = fleet_run.list_open(store, opened, structs.replace(request, limit=None))
+        view = fleet_run.list_open(store, opened, request)
+        shown = list(view.runs)
+        while view.more:
+            view = fleet_run.list_older(store, opened, request, shown)
+            assert len(view.runs) == 7 or not view.more
+            shown += view.runs
+    found = [each.run.trace for each in shown]
+    assert len(found) == RUNS
+    assert sorted(found) == sorted(each.run.trace for each in every.runs)
 
 
 def test_a_run_that_says_otherwise_now_takes_the_place_of_its_copy_when_asked(

@@ -38,6 +38,8 @@ from taxonomy.query.fields import Time
 from taxonomy.query.language import And, Asks, parse
 from taxonomy.query.values import SPANS_NS, moment, number
 
+SECOND_NS = 1_000_000_000
+
 
 class FleetRequest(Struct, frozen=True, kw_only=True):
     """What is asked of which store, and what a query may take; `limit` None: all runs."""
@@ -156,6 +158,10 @@ class FleetView(Struct, frozen=True, kw_only=True):
     queries: int
     bytes_read: int
 
+    @property
+    def window(self) -> Window:
+        return Window(self.from_ns, self.until_ns)
+
 
 def list_fleet(store: Store, request: FleetRequest) -> FleetView:
     """The newest runs of a store that a question means. Raises BadQuery, BadFleet, FleetError."""
@@ -179,6 +185,25 @@ def list_open(store: Store, fleet: OpenFleet, request: FleetRequest) -> FleetVie
         notes=found.notes,
         queries=read.queries,
         bytes_read=read.bytes_read,
+    )
+
+
+def list_older(
+    store: Store, fleet: OpenFleet, request: FleetRequest, shown: Sequence[Listed]
+) -> FleetView:
+    """The runs after those that are shown. The store is asked for what began no later than the last
+    of these, to the second: finer it does not order runs."""
+    oldest = min(each.run.start_ns for each in shown)
+    until_ns = min((oldest // SECOND_NS + 1) * SECOND_NS, request.window.until_ns)
+    again = sum(each.run.start_ns < until_ns for each in shown)
+    window = Window(request.window.from_ns, until_ns)
+    limit = None if request.limit is None else request.limit + again
+    view = list_open(store, fleet, structs.replace(request, window=window, limit=limit))
+    known = {each.run.trace for each in shown}
+    return structs.replace(
+        view,
+        until_ns=request.window.until_ns,
+        runs=tuple(each for each in view.runs if each.run.trace not in known),
     )
 
 
