@@ -252,10 +252,16 @@ def _import_file(
 
 
 def take_batches(
-    store: Store, batches: Iterable[Batch], tally: Tally, now: Progress, *, format: str
+    store: Store,
+    batches: Iterable[Batch],
+    tally: Tally,
+    now: Progress,
+    *,
+    format: str,
+    replace: bool = False,
 ) -> Generator[Progress, None, FileReport]:
     """Import traces that were read elsewhere than from a file, undiagnosed; yields progress after
-    each and returns what came of `now.path`."""
+    each and returns what came of `now.path`. `replace` as of `Writer`."""
 
     def pieces() -> Iterator[object]:
         yield from Preparer(Masks(store.redactor)).prepare(batches)
@@ -266,7 +272,7 @@ def take_batches(
             problems=tuple(tally.problems),
         )
 
-    report = yield from _import_file(Writer(store), now.path, pieces(), now)
+    report = yield from _import_file(Writer(store, replace=replace), now.path, pieces(), now)
     assert report is not None
     return _mask(store, report)
 

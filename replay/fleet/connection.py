@@ -1,4 +1,5 @@
 """One connection to ClickHouse: bounded, read-only questions, and what goes wrong in sentences.
+What is written goes through a connection of another kind, which is opened for that alone.
 
 The client is `clickhouse-connect` (extra `fleet`), imported here and nowhere else, when the first
 question is asked. Certificates are always verified.
@@ -7,12 +8,14 @@ question is asked. Certificates are always verified.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec import Struct
+from typing_extensions import override
 
 from replay.errors import ArcError
 from replay.fleet.stores import Address, variable
@@ -87,8 +90,12 @@ class Connection:
                 query_retries=1,
                 client_name="arc",
                 autogenerate_session_id=False,
-                settings=bounds.settings(),
+                settings=self.settings(),
             )
+
+    def settings(self) -> dict[str, int | str]:
+        """What is asked of the store with each question."""
+        return self.bounds.settings()
 
     def rows(self, sql: str, values: Mapping[str, Any] | None = None) -> Rows:
         """All rows that a question is answered with; `values` fill its {name:Type}.
@@ -111,6 +118,10 @@ class Connection:
             with found as stream:
                 yield from stream
 
+    def known(self, code: int) -> tuple[str | None, str]:
+        """Why something failed and what to do, for a code of ClickHouse's errors."""
+        return _KNOWN.get(code, (None, ""))
+
     def close(self) -> None:
         self._client.close()
 
@@ -128,7 +139,7 @@ class Connection:
         """The sentence for what a server or the client said."""
         where = f"{self.name} ({self.address.host}:{self.address.port})"
         code = _CODE.search(said)
-        why, hint = _KNOWN.get(int(code[1]) if code else 0, (None, ""))
+        why, hint = self.known(int(code[1]) if code else 0)
         if why is None and "CERTIFICATE_VERIFY_FAILED" in said:
             why, hint = (
                 "its certificate is not trusted",
@@ -173,6 +184,33 @@ _KNOWN: dict[int, tuple[str, str]] = {
     ),
 }
 """By the code of ClickHouse's error."""
+
+
+class WritingConnection(Connection):
+    """A connection that may write too: rows into a table, and the table itself."""
+
+    @override
+    def settings(self) -> dict[str, int | str]:
+        """Rows are there once they were sent, also where the profile puts them together later."""
+        return {"max_execution_time": self.bounds.seconds, "async_insert": 0}
+
+    @override
+    def known(self, code: int) -> tuple[str | None, str]:
+        if code in (164, 497):
+            return "the user may not write there", "Try: --into NAME/TABLE, NAME of a user who may"
+        return super().known(code)
+
+    def create(self, sql: str) -> None:
+        """A statement that makes a table. Raises FleetError."""
+        with self._sentences():
+            self._client.command(sql)
+
+    def insert(self, table: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Add rows, each by the names of columns. Raises FleetError."""
+        block = b"\n".join(map(msgspec.json.encode, rows))
+        if block:
+            with self._sentences():
+                self._client.raw_insert(identifier(table), insert_block=block, fmt="JSONEachRow")
 
 
 def _first_line(said: str) -> str:

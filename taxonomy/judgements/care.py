@@ -1,6 +1,7 @@
 """What pruning, scrubbing and exporting a database do to judgements.
 
-Of recordings that go, the words of rules and judges go with them and the words of people stay.
+Of recordings that go, the words of rules and judges go with them and the words of people stay. A
+run that was scanned in a trace store too still counts there, without what quotes it.
 Gold is of a task, not of a recording: it stays until it is removed.
 Text from outside stands in what people write and what others quote.
 """
@@ -18,6 +19,7 @@ from replay.care.scrub.content import DIGEST, ID, WORD, Places, Texts
 from replay.store.handle import Store
 from taxonomy.classes import Attribution, FailureClass
 from taxonomy.findings import Evidence, Item, Source
+from taxonomy.judgements import scans
 from taxonomy.judgements.golds import JUDGE_ANEW
 from taxonomy.judgements.tags import RECORDINGS
 
@@ -75,7 +77,8 @@ def said_of(store: Store, traces: Collection[str]) -> JudgementCounts:
 
 def forget(store: Store, traces: Collection[str], *, even_people: bool = False) -> None:
     """Delete what rules, judges and sources say of these recordings; with `even_people` what
-    people say, too. Otherwise that stays, without what their tags quote."""
+    people say, too. Otherwise that stays, without what their tags quote. What a scan of a trace
+    store found in them stays without its words."""
     names = (msgspec.json.encode(sorted(traces)).decode(),)
     with store.writing() as db:
         for table, where in _REST.items():
@@ -85,6 +88,7 @@ def forget(store: Store, traces: Collection[str], *, even_people: bool = False) 
                 db.execute(f"DELETE FROM {table} WHERE {where}", names)
         db.execute(f"DELETE FROM tag WHERE {_AMONG} AND source <> 'human'", names)
         db.execute(f"UPDATE tag SET evidence = '[]' WHERE {_AMONG}", names)
+        scans.forget_texts(store, *names)
 
 
 JUDGEMENTS: Places = {

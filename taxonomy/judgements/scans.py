@@ -8,12 +8,13 @@ goes on.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from replay.care.prune import removing
 from replay.store.handle import Store, now_ns
 from replay.store.rows import columns, rows
 from taxonomy.classes import Attribution, FailureClass
@@ -92,8 +93,8 @@ class ScannedRun(Struct, frozen=True, kw_only=True):
 
 class Scan(Struct, frozen=True, kw_only=True):
     """A scan as it is kept: `partitions` of which `done` are; the `runs` found so far, of which
-    `unread` could not be read; `cpu_ns` is what workers took for the done ones. `has_outcomes`
-    tells whether the store had outcomes when it began."""
+    `unread` could not be read, and the `findings` in them; `cpu_ns` is what workers took for the
+    done ones. `has_outcomes` tells whether the store had outcomes when it began."""
 
     id: int
     fleet: str
@@ -109,6 +110,7 @@ class Scan(Struct, frozen=True, kw_only=True):
     done: int
     runs: int
     unread: int
+    findings: int
     cpu_ns: int
 
 
@@ -117,6 +119,7 @@ SELECT s.id, s.fleet, s.query, s.since, s.until, s.from_ns, s.until_ns, s.has_ou
   s.started_ns, s.finished_ns, count(p.place) AS partitions, count(p.done_ns) AS done,
   (SELECT count(*) FROM scan_run r WHERE r.scan = s.id) AS runs,
   (SELECT count(*) FROM scan_run r WHERE r.scan = s.id AND r.problem IS NOT NULL) AS unread,
+  (SELECT count(*) FROM scan_finding f WHERE f.scan = s.id) AS findings,
   coalesce(sum(p.cpu_ns), 0) AS cpu_ns
 FROM scan s LEFT JOIN scan_partition p ON p.scan = s.id
 WHERE {} GROUP BY s.id ORDER BY s.started_ns DESC, s.id DESC
@@ -218,11 +221,62 @@ def keep_partition(
             )  # fmt: skip
 
 
+_FINDING = ", ".join(
+    {"failure": "class", "attribution": "fault"}.get(name, name)
+    for name in ScanFinding.__struct_fields__
+)
+
+
+def kept_runs(store: Store, scan: int) -> Iterator[list[ScannedRun]]:
+    """The runs of a scan with their findings, those of each partition that is done together."""
+    done = store.db.execute(
+        "SELECT place FROM scan_partition WHERE scan = ? AND done_ns IS NOT NULL ORDER BY place",
+        (scan,),
+    ).fetchall()
+    for (place,) in done:
+        found: dict[str, list[ScanFinding]] = {}
+        for source, *row in store.db.execute(
+            f"SELECT source, {_FINDING} FROM scan_finding WHERE scan = ?1 AND source IN"
+            " (SELECT trace FROM scan_run WHERE scan = ?1 AND part = ?2) ORDER BY source, place",
+            (scan, place),
+        ):
+            named = dict(zip(ScanFinding.__struct_fields__, row, strict=True))
+            named["evidence"] = msgspec.json.decode(named["evidence"])
+            found.setdefault(source, []).append(msgspec.convert(named, ScanFinding))
+        yield [
+            structs.replace(run, findings=tuple(found.get(run.trace, ())))
+            for run, _ in scanned_runs(store, scan, f"part = {int(place)}")
+        ]
+
+
 def finish_scan(store: Store, scan: int) -> None:
     """The scan is at its end: earlier ones of its store go."""
     with store.writing() as db:
         db.execute("UPDATE scan SET finished_ns = ? WHERE id = ?", (now_ns(), scan))
         _delete(store, "fleet = (SELECT fleet FROM scan WHERE id = ?) AND id <> ?", (scan, scan))
+
+
+def forget_scans(store: Store, fleet: str) -> None:
+    """Delete all that scans of a store kept; its bytes are overwritten."""
+    with removing(store):
+        _delete(store, "fleet = ?", (fleet,))
+
+
+def forget_texts(store: Store, recordings: str) -> None:
+    """Of runs whose recordings (the JSON of their ids) are pruned here, delete what quotes them.
+    That they were scanned, and which classes they showed, still counts."""
+    of_them = "trace FROM scan_run WHERE key IN (SELECT value FROM json_each(?))"
+    with store.writing() as db:
+        db.execute(
+            "UPDATE scan_finding SET why = '', evidence = '[]', tool = NULL"
+            f" WHERE (scan, source) IN (SELECT scan, {of_them})",
+            (recordings,),
+        )
+        db.execute(
+            f"UPDATE scan_run SET title = NULL, why = NULL WHERE (scan, trace) IN (SELECT scan,"
+            f" {of_them})",
+            (recordings,),
+        )
 
 
 def _delete(store: Store, where: str, values: Sequence[Any]) -> None:
@@ -232,6 +286,11 @@ def _delete(store: Store, where: str, values: Sequence[Any]) -> None:
                 f"DELETE FROM {table} WHERE scan IN (SELECT id FROM scan WHERE {where})", values
             )
         db.execute(f"DELETE FROM scan WHERE {where}", values)
+
+
+def scans_of(store: Store, fleet: str) -> list[Scan]:
+    """All scans of a store, also unfinished ones, the newest first."""
+    return _scans(store, "s.fleet = ?", (fleet,))
 
 
 def kept_scans(store: Store) -> list[Scan]:

@@ -28,8 +28,8 @@ class Store(NamedTuple):
     port: int
     client: Any
 
-    def url(self, database: str) -> str:
-        return f"clickhouse+http://{USER}@127.0.0.1:{self.port}/{database}"
+    def url(self, database: str, user: str = USER) -> str:
+        return f"clickhouse+http://{user}@127.0.0.1:{self.port}/{database}"
 
     def connect(self, database: str, bounds: Bounds | None = None) -> Connection:
         return Connection("prod", address_of(self.url(database)), PASSWORD, bounds or Bounds())

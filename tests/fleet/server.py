@@ -1,8 +1,9 @@
 """ClickHouse itself behind HTTP on loopback: the engine of `chdb`, in a process of its own.
 
 It does what the HTTP interface does as far as the client asks for it: statements in the URL, in the
-body and in forms, parameters, compression, errors with their code, and a user with a password. It
-**applies** the settings that come with a question: bounds that are sent are bounds that hold.
+body and in forms, parameters, compression, errors with their code, and users with a password: one
+who may do all, VIEWER who may only read, and CLERK who may also write into tables that are there.
+It **applies** the settings that come with a question: bounds that are sent are bounds that hold.
 
     python -m tests.fleet.server FOLDER [--user NAME --password TEXT] [--tls FILE]
 
@@ -30,6 +31,7 @@ _NO_SETTINGS = {
     "password", "client_protocol_version", "wait_end_of_query", "send_progress_in_http_headers",
     "session_check", "role", "http_zlib_compression_level",
 }  # fmt: skip
+VIEWER, CLERK = "viewer", "clerk"
 _FORMAT = re.compile(r"\s+FORMAT\s+(\w+)\s*;?\s*$", re.IGNORECASE)
 _READS = re.compile(
     r"\s*(?:/\*.*?\*/\s*)*(SELECT|WITH|SHOW|DESCRIBE|EXISTS|EXPLAIN)\b", re.I | re.S
@@ -109,22 +111,26 @@ class _Handler(BaseHTTPRequestHandler):
         elif kind.startswith("application/x-www-form-urlencoded"):
             given |= {k: v[-1] for k, v in parse_qs(body.decode(), True).items()}
             body = b""
-        if not self._may():
+        user = self._user()
+        if user is None:
             self._send(403, b"Code: 516. DB::Exception: Authentication failed", 516)
             return
         try:
+            _check_rights(user, given.get("query", "") or body.decode())
             data, read = self.engine.answer(given, body)
             self._send(200, data, None, read)
         except RuntimeError as error:
             code = re.search(r"Code: (\d+)", str(error))
             self._send(500, str(error).encode(), int(code[1]) if code else 1)
 
-    def _may(self) -> bool:
+    def _user(self) -> str | None:
+        """Who asks, "" where anybody may, None where the password is wrong."""
         if self.user is None:
-            return True
+            return ""
         given = self.headers.get("Authorization", "")
         name, _, word = base64.b64decode(given.removeprefix("Basic ")).decode().partition(":")
-        return (name, word) == (self.user, self.password)
+        known = name in (self.user, VIEWER, CLERK) and word == self.password
+        return name if known else None
 
     def _send(
         self, status: int, data: bytes, code: int | None, read: dict[str, int] | None = None
@@ -143,6 +149,18 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *args: Any) -> None:
         del args
+
+
+def _check_rights(user: str, sql: str) -> None:
+    """Raises RuntimeError with ClickHouse's words where a user may not do that."""
+    if _READS.match(sql):
+        return
+    if user == VIEWER:
+        raise RuntimeError(
+            "Code: 164. DB::Exception: viewer: Cannot execute query in readonly mode."
+        )
+    if user == CLERK and not re.match(r"\s*INSERT\b", sql, re.I):
+        raise RuntimeError("Code: 497. DB::Exception: clerk: Not enough privileges.")
 
 
 def _form(kind: str, body: bytes) -> dict[str, str]:

@@ -10,16 +10,18 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from msgspec import structs
 
 from arc_tui.commands import cli
 from arc_tui.features.fleet import run as fleet_run
 from replay.errors import ArcError
-from replay.fleet.connection import Connection
+from replay.fleet.connection import Bounds, Connection
 from replay.fleet.stores import NAME, variable
 from replay.store.rows import trace_rows
+from taxonomy.fleet.compile import Window
 from taxonomy.fleet.failures import ALL_CLASSES, CLASSES
 from taxonomy.judgements.schema import open_ledger
-from tests.fleet import classes
+from tests.fleet import classes, corpus, exporter
 from tests.fleet.conftest import PASSWORD, RUNS, USER, Store, serving
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -135,6 +137,83 @@ def test_a_second_pull_reads_nothing_again(prod: Store, monkeypatch: pytest.Monk
     assert "0 runs pulled" in again.stdout
     assert "here already" in again.stdout
     assert not any("toJSONString(SpanAttributes)" in sql for sql in asked)
+
+
+@pytest.mark.parametrize("form", ["maps", "no_lookup"])
+def test_older_runs_of_one_second_come_each_once(fleet: Store, form: str) -> None:
+    """Sixty runs in three seconds: a table of starts orders them by the second."""
+    name = f"burst_{form}"
+    fleet.client.command(f"CREATE DATABASE {name}")
+    for statement in exporter.tables(f"{name}.otel_traces", lookup=form == "maps"):
+        fleet.client.command(statement)
+    sooner = f"toUnixTimestamp64Nano(Timestamp) - {corpus.BEGAN_NS}"
+    fleet.client.command(
+        f"INSERT INTO {name}.otel_traces SELECT * REPLACE (fromUnixTimestamp64Nano(toInt64("
+        f"{corpus.BEGAN_NS} + intDiv({sooner}, 1200))) AS Timestamp) FROM {form}.otel_traces"
+    )
+    arc("fleet", "add", "prod", fleet.url(name))
+    began = corpus.BEGAN_NS
+    request = fleet_run.FleetRequest(
+        fleet="prod", query="", window=Window(began - 10**12, began + 10**12), bounds=Bounds(),
+        limit=7,
+    )  # fmt: skip
+    with open_ledger(":memory:") as store, fleet_run.open_fleet("prod", Bounds()) as opened:
+        every = fleet_run.list_open(store, opened, structs.replace(request, limit=None))
+        view = fleet_run.list_open(store, opened, request)
+        shown = list(view.runs)
+        while view.more:
+            view = fleet_run.list_older(store, opened, request, shown)
+            assert len(view.runs) == 7 or not view.more
+            shown += view.runs
+    found = [each.run.trace for each in shown]
+    assert len(found) == RUNS
+    assert sorted(found) == sorted(each.run.trace for each in every.runs)
+
+
+def test_a_run_that_says_otherwise_now_takes_the_place_of_its_copy_when_asked(
+    fleet: Store, tmp_path: Path
+) -> None:
+    file = corpus.write(tmp_path / "runs.jsonl", 4)
+    fleet.fill("told", file)
+    other = tmp_path / "other.jsonl"
+    said = file.read_text()
+    other.write_text(said.replace("claude-sonnet-4-5", "claude-x").replace("gpt-4o-mini", "gpt-x"))
+    fleet.fill("retold", other)
+    words = ("fleet", "pull", "prod", *LONG_AGO)
+    arc("fleet", "add", "prod", fleet.url("told"))
+    assert "4 runs pulled" in arc(*words).stdout
+    arc("fleet", "add", "prod", fleet.url("retold"))
+    assert "here already" in arc(*words).stdout  # as many spans: not read again
+    database = tmp_path / "data" / "arc.db"
+    with open_ledger(database) as store:
+        before = store.db.execute("SELECT count(*) FROM span").fetchone()
+        assert not any("-x" in str(row.models) for row in trace_rows(store))
+    assert "4 runs pulled" in arc(*words, "--replace").stdout
+    with open_ledger(database) as store:
+        assert all(str(row.models) in ("claude-x", "gpt-x") for row in trace_rows(store))
+        assert store.db.execute("SELECT count(*) FROM span").fetchone() == before
+    assert "here already" in arc(*words, "--replace").stdout
+    report = json.loads(arc(*words, "--replace", "--json").stdout)
+    assert {each["verdict"] for each in report["files"][0]["traces"]} == {"duplicate"}
+
+
+def test_a_copy_that_is_contradicted_is_refused_with_what_to_do(
+    fleet: Store, tmp_path: Path
+) -> None:
+    file = corpus.write(tmp_path / "runs.jsonl", 1)
+    fleet.fill("whole", file)
+    lines = [json.loads(line) for line in file.read_text().replace("-4-5", "-x").splitlines()]
+    lines[0]["resourceSpans"][0]["scopeSpans"][0]["spans"].pop()
+    part = tmp_path / "part.jsonl"
+    part.write_text("".join(json.dumps(line) + "\n" for line in lines).replace("mini", "x"))
+    fleet.fill("part", part)
+    words = ("fleet", "pull", "prod", *LONG_AGO)
+    arc("fleet", "add", "prod", fleet.url("part"))
+    arc(*words)
+    arc("fleet", "add", "prod", fleet.url("whole"))
+    said = arc(*words, code=2).stderr
+    assert "differs from the stored recording of the same run. Try: --replace" in said
+    assert "1 run pulled" in arc(*words, "--replace").stdout
 
 
 def test_a_pull_that_was_stopped_goes_on_where_it_was(prod: Store, tmp_path: Path) -> None:

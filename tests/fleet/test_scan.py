@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Generator, Iterator
+from operator import lt
 from pathlib import Path
 from typing import Any
 
@@ -186,23 +187,28 @@ def test_a_query_narrows_a_scan_and_a_later_one_takes_its_place(
     assert {row[1] for row in pulled} == {each["run"]["trace"] for each in listed["runs"]}
 
 
-def stopped_after(prod: Store, tmp_path: Path, partitions: int) -> None:
-    """A scan whose process is killed once so many partitions were kept."""
-    command = [sys.executable, "-m", "tests.fleet.scan_process", *LONG_AGO, "--workers", "1"]
+def stopped_after(
+    prod: Store, tmp_path: Path, partitions: int, *more: str, findings: int = 0
+) -> None:
+    """A scan whose process is killed once so many partitions and findings were kept."""
+    words = (*LONG_AGO, "--workers", "1", *more)
+    command = [sys.executable, "-m", "tests.fleet.scan_process", *words]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         deadline = time.monotonic() + 60
-        while _done(database(tmp_path)) < partitions:
+        while any(map(lt, _kept(database(tmp_path)), (partitions, findings))):
             assert time.monotonic() < deadline
             assert process.poll() is None
             time.sleep(0.02)
         process.kill()
 
 
-def _done(path: Path) -> int:
+def _kept(path: Path) -> tuple[int, int]:
+    """(partitions, findings) that are kept so far."""
     if not path.exists():
-        return 0
+        return 0, 0
     with open_ledger(path) as store:
-        return sum(scan.done for scan in scans.kept_scans(store))
+        kept = scans.kept_scans(store)
+        return sum(scan.done for scan in kept), sum(scan.findings for scan in kept)
 
 
 def test_a_scan_that_was_killed_goes_on_and_counts_no_run_twice(
@@ -210,7 +216,7 @@ def test_a_scan_that_was_killed_goes_on_and_counts_no_run_twice(
 ) -> None:
     monkeypatch.setenv("ARC_TEST_TOGETHER", "6")
     stopped_after(prod, tmp_path, 2)
-    before = _done(database(tmp_path))
+    before, _ = _kept(database(tmp_path))
     unfinished = arc("failures", "--fleet", "prod")
     assert f"unfinished: {before} of" in unfinished.stderr
     report = arc("fleet", "scan", "prod", *LONG_AGO)
@@ -322,6 +328,69 @@ def test_the_runs_behind_a_bar_say_how_to_pull_them_and_one_that_was_is_linked(
     ]
     assert sum(row["local"] is not None for row in rows) == 1
     assert len(arc("failures", "--runs", "loop", "--json").stdout) > 10  # and counted here too
+
+
+# --- what is kept of it here
+
+
+def kept_tables(path: Path) -> list[int]:
+    names = ("scan", "scan_partition", "scan_run", "scan_finding")
+    return [rows[0][0] for rows in told(path, *(f"SELECT count(*) FROM {n}" for n in names))]
+
+
+def test_a_store_that_is_forgotten_takes_its_findings_along(
+    prod: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arc("fleet", "add", "test", prod.url("scanned"), "--no-check")
+    monkeypatch.setenv(variable("test"), PASSWORD)
+    arc("fleet", "scan", "test", *LONG_AGO)
+    kept = kept_tables(database(tmp_path))
+    arc("fleet", "scan", "prod", *LONG_AGO)
+    found = f"{kept[3]} findings of {RUNS + BAD} scanned runs"
+    said = refused("fleet", "rm", "prod")
+    assert said == (
+        f"{found} would be forgotten with prod. Try: arc fleet rm prod --keep-findings, or --yes"
+    )
+    assert "prod\t" in arc("fleet", "ls").stdout
+    assert arc("fleet", "rm", "prod", "--yes").stdout == f"forgot prod, and {found}\n"
+    assert kept_tables(database(tmp_path)) == kept
+    assert "no scan of 'prod'" in refused("failures", "--fleet", "prod")
+    assert "no fleet 'prod'" in refused("fleet", "rm", "prod", "--yes")
+    # kept, though the store has no name any more, and forgotten later
+    assert arc("fleet", "rm", "test", "--keep-findings").stdout == "forgot test\n"
+    assert kept_tables(database(tmp_path)) == kept
+    report = json.loads(arc("fleet", "rm", "test", "--yes", "--json").stdout)
+    assert report == {"name": "test", "scans": 1, "runs": RUNS + BAD, "findings": kept[3]}
+    assert kept_tables(database(tmp_path)) == [0, 0, 0, 0]
+
+
+def test_no_database_is_made_to_forget_a_store(prod: Store, tmp_path: Path) -> None:
+    assert arc("fleet", "rm", "prod").stdout == "forgot prod\n"
+    assert not database(tmp_path).exists()
+
+
+def test_a_run_that_is_pruned_here_counts_in_a_scan_without_what_quotes_it(
+    prod: Store, tmp_path: Path
+) -> None:
+    arc("fleet", "scan", "prod", *LONG_AGO)
+    arc("fleet", "pull", "prod", "outcome:failed", *LONG_AGO, "--limit", "0")
+    bars = "SELECT class, count(*) FROM scan_finding GROUP BY 1 ORDER BY 1"
+    quoted = (
+        "SELECT count(*) FROM scan_finding f JOIN scan_run r ON f.scan = r.scan AND f.source ="
+        " r.trace WHERE r.outcome = 'failed' AND (f.evidence <> '[]' OR f.why <> '')"
+    )
+    before = told(database(tmp_path), bars, _RUNS)
+    assert told(database(tmp_path), quoted) != [[(0,)]]
+    arc("db", "prune", "outcome:failed", "--yes")
+    assert told(database(tmp_path), quoted) == [[(0,)]]
+    after = told(database(tmp_path), bars, _RUNS)
+    assert after[0] == before[0]
+    assert [row[1] for row in after[1]] == [row[1] for row in before[1]]
+    failed = [row for row in after[1] if row[8] == "failed"]
+    assert failed
+    assert not any(row[2] or row[16] for row in failed)
+    assert any(row[2] for row in after[1])
+    assert arc("failures", "--fleet", "prod").stdout
 
 
 # --- what is refused

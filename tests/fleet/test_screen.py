@@ -20,6 +20,7 @@ from textual.pilot import Pilot
 
 from arc_tui.app import ArcApp
 from arc_tui.commands import cli
+from arc_tui.features.fleet import run
 from arc_tui.features.fleet.run import window_of
 from arc_tui.features.fleet.screen import Asked, FleetScreen
 from arc_tui.features.runs.screen import RunsScreen
@@ -29,6 +30,7 @@ from arc_tui.ui.dialogs import AskBox
 from replay.fleet.connection import Bounds, Connection
 from replay.fleet.stores import FleetStore, keep_store, variable
 from replay.store.rows import trace_rows
+from taxonomy.fleet import listing
 from taxonomy.fleet.compile import Window
 from taxonomy.judgements.diagnoses import undiagnosed
 from taxonomy.judgements.schema import open_ledger
@@ -103,6 +105,20 @@ def asking(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(Connection, "rows", rows_counted)
     return questions
+
+
+@pytest.fixture
+def windows(monkeypatch: pytest.MonkeyPatch) -> list[Window]:
+    """Of which time stores are asked from now on."""
+    found: list[Window] = []
+    plain = listing.list_runs
+
+    def list_noted(*given: Any, **more: Any) -> Any:
+        found.append(given[3])
+        return plain(*given, **more)
+
+    monkeypatch.setattr(run, "list_runs", list_noted)
+    return found
 
 
 class TestList:
@@ -183,7 +199,7 @@ class TestList:
             assert "runs of prod · since:2026-11-01 before:2026-12" in text(pilot.app)
 
     async def test_older_runs_come_on_demand_and_the_cursor_stays(
-        self, home: Path, fleet: Store
+        self, home: Path, fleet: Store, windows: list[Window]
     ) -> None:
         name_store(home, fleet.url("maps"))
         async with on_store(home) as pilot:
@@ -195,10 +211,17 @@ class TestList:
             await press(pilot, "G")
             assert "the newest 20 runs" in text(pilot.app)
             assert "older runs match too · ⏎ list more of them" in text(pilot.app)
+            last = screen.table.runs[-1].run.start_ns
+            windows.clear()
             await press(pilot, "enter")
             assert traces(screen) == every
             assert screen.table.cursor == 20
             assert not screen.table.older
+            assert f"{RUNS} runs" in text(pilot.app)
+            # only what began up to the second of the last run was asked for
+            assert [0 < each.until_ns - last <= 10**9 for each in windows] == [True]
+            await press(pilot, "ctrl+r")
+            assert traces(screen) == every
 
     async def test_runs_without_outcomes_are_said_to_be_taken_by_their_errors(
         self, home: Path, fleet: Store

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
+from threading import Event
 from typing import Any, NamedTuple
 
 import pytest
@@ -16,6 +19,7 @@ from click.testing import CliRunner, Result
 
 from arc_tui import importing
 from arc_tui.commands import cli
+from arc_tui.features.fleet import servers
 from replay.errors import ArcError
 from replay.fleet.stores import NAME, variable
 from replay.servers import connection
@@ -252,6 +256,69 @@ def test_a_run_with_as_many_spans_as_are_listed_is_not_read_again(tmp_path: Path
     assert sorted(row.spans for row in here(database(tmp_path)).values() if row.preferred) == [
         1, 1, 1, 2,
     ]  # fmt: skip
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("product", EACH)
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.95])
+def test_a_pull_whose_process_is_killed_goes_on_with_nothing_lost_or_twice(
+    product: str, share: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, killed = tmp_path / "whole.db", tmp_path / "killed.db"
+    monkeypatch.setattr(servers, "TOGETHER", 3)
+    with filled(product, tmp_path) as made:
+        pull(made, "--db", str(whole))
+        requests = len(made.server.asked)
+        kill_at(made, int(requests * share), killed)
+        before = here(killed) if killed.exists() else {}
+        assert len(before) < made.runs
+        assert before or share < 0.5
+        made.server.asked.clear()
+        said = pull(made, "--db", str(killed))
+        assert f"{made.runs - len(before)} runs pulled" in said.stdout.replace("run p", "runs p")
+    same_rows(here(killed), here(whole))
+    assert every_score(killed) == every_score(whole)
+    names = ("span", "step", "message", "suggestion", "diagnosis")
+    counts = [[len(rows_of(each)[name]) for name in names] for each in (killed, whole)]
+    assert counts[0] == counts[1]
+
+
+def kill_at(made: Filled, request: int, database: Path) -> None:
+    """A pull whose process is killed while it waits for the answer to this request."""
+    answer, waits, goes_on, asked = made.server.answer, Event(), Event(), count()
+
+    def held(*what: Any) -> Answered:
+        if next(asked) == request:
+            waits.set()
+            goes_on.wait(60)
+        return answer(*what)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(made.server, "answer", held)
+        words = [made.server.url, *LONG_AGO, "--project", "support", "--db", str(database)]
+        command = [sys.executable, "-m", "tests.servers.pull_process", *words]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+            assert waits.wait(60)
+            process.kill()
+        goes_on.set()
+
+
+@pytest.mark.parametrize("product", ["phoenix", "langsmith"])
+def test_a_run_that_says_otherwise_now_takes_the_place_of_its_copy_when_asked(
+    product: str, tmp_path: Path
+) -> None:
+    with filled(product, tmp_path) as made:
+        pull(made)
+        before = {(row.source_id, row.spans) for row in here(database(tmp_path)).values()}
+        server: Any = made.server
+        told = json.dumps(server.projects).replace("gpt-", "retold-")
+        server.projects = json.loads(told.replace("claude-", "retold-"))
+        said = pull(made, "--replace")
+        found = here(database(tmp_path)).values()
+        assert f"{made.runs} runs pulled" in said.stdout
+        assert {(row.source_id, row.spans) for row in found} == before
+        assert all(str(row.models).startswith("retold-") for row in found)
+        assert "here already" in pull(made, "--replace").stdout
 
 
 @pytest.mark.parametrize("product", EACH)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from msgspec import structs
 from arc_tui.cli import (
     Fn,
     console,
+    database_path,
     db_option,
     drain_import,
     examples,
@@ -30,6 +32,7 @@ from replay.errors import ArcError
 if TYPE_CHECKING:
     from arc_tui.features.fleet.run import FleetRequest
     from replay.fleet.stores import FleetStore
+    from taxonomy.judgements.scans import Scan
 
 
 def window_options(command: Fn) -> Fn:
@@ -85,6 +88,11 @@ def fleet_request(name: str, asked: dict[str, Any]) -> FleetRequest:
         bounds=Bounds(seconds=asked["max_seconds"], bytes_read=asked["max_read"] * 1_000_000_000),
         limit=asked.get("limit") or None,
     )
+
+
+replace_option = click.option(
+    "--replace", is_flag=True, help="Read runs that are here again; replace one that differs."
+)
 
 
 def server_options(command: Fn) -> Fn:
@@ -208,16 +216,55 @@ def _check_server(name: str, store: FleetStore) -> tuple[FleetStore, str]:
     )
 
 
-@click.command(epilog=examples("arc fleet rm prod", "arc fleet rm test"))
+@click.command(epilog=examples("arc fleet rm prod", "arc fleet rm test --keep-findings"))
 @click.argument("name")
-def remove(name: str) -> int:
-    """Forget a trace store and its password; runs pulled from it stay."""
-    from arc_tui.features.fleet.run import stores_file
-    from replay.fleet.stores import drop_store
+@click.option("--keep-findings", is_flag=True, help="Keep what scans of the store found.")
+@click.option("--yes", is_flag=True, help="Do not ask before findings are forgotten.")
+@json_option
+@db_option
+def remove(name: str, keep_findings: bool, yes: bool, as_json: bool, db: Path | None) -> int:
+    """Forget a trace store, its password and what scans of it found.
 
-    drop_store(stores_file(), name)
-    click.echo(f"forgot {name}")
+    Runs pulled from it stay, and so does a table that a scan wrote with --into.
+    """
+    from arc_tui.features.fleet.run import stores_file
+    from replay.fleet.stores import drop_store, find_store, read_stores
+    from taxonomy.judgements import scans
+
+    is_named = name in read_stores(stores_file())
+    kept: list[scans.Scan] = []
+    if not keep_findings and database_path(db).exists():
+        with open_store(db) as store:
+            kept = scans.scans_of(store, name)
+            if kept and not yes:
+                _ask_to_forget(name, _found(kept))
+            if kept:
+                scans.forget_scans(store, name)
+    if is_named:
+        drop_store(stores_file(), name)
+    elif not kept:
+        find_store(stores_file(), name)  # says which there are
+    if as_json:
+        runs, findings = sum(each.runs for each in kept), sum(each.findings for each in kept)
+        print_json({"name": name, "scans": len(kept), "runs": runs, "findings": findings})
+    else:
+        click.echo(f"forgot {name}" + (f", and {_found(kept)}" if kept else ""))
     return 0
+
+
+def _found(kept: list[Scan]) -> str:
+    """What scans kept."""
+    findings = format.count(sum(each.findings for each in kept), "finding")
+    return f"{findings} of {format.count(sum(each.runs for each in kept), 'scanned run')}"
+
+
+def _ask_to_forget(name: str, found: str) -> None:
+    """Raises ArcError where nobody can be asked or the answer is no."""
+    keep = f"Try: arc fleet rm {name} --keep-findings"
+    if not sys.stdin.isatty():
+        raise ArcError(f"{found} would be forgotten with {name}", f"{keep}, or --yes")
+    if not click.confirm(f"Forget {found} too?", err=True):
+        raise ArcError("nothing was forgotten", keep)
 
 
 @click.command(
@@ -284,11 +331,13 @@ def _list_stores(as_json: bool) -> int:
     )
 )
 @click.argument("name")
+@replace_option
 @question_options
-def pull(name: str, as_json: bool, db: Path | None, **asked: Any) -> int:
+def pull(name: str, replace: bool, as_json: bool, db: Path | None, **asked: Any) -> int:
     """Copy runs of a store here: masked, indexed and diagnosed.
 
     A run that is here already is not read again, so the command can be stopped and given again.
+    With --replace each is read again, and the copy here goes where the store says otherwise.
 
     Needs the extra `fleet`: pip install 'arc-tui[fleet]'
     """
@@ -297,7 +346,7 @@ def pull(name: str, as_json: bool, db: Path | None, **asked: Any) -> int:
 
     request, err = fleet_request(name, asked), console(err=True)
     with open_store(db) as store:
-        work = pull_runs(store, request, lambda note: print_line(err, note, "dim"))
+        work = pull_runs(store, request, lambda note: print_line(err, note, "dim"), replace=replace)
         report = drain_import(work)
     if as_json:
         print_json(report)
@@ -322,6 +371,7 @@ def pull(name: str, as_json: bool, db: Path | None, **asked: Any) -> int:
     "--since", default="7d", show_default=True, help="Runs begun since: 12h, 7d or a day."
 )
 @click.option("--until", help="Runs begun before: 12h (ago), 7d or a day; default: no end.")
+@replace_option
 @server_options
 @limit_option
 @json_option
@@ -331,6 +381,7 @@ def pull_from(
     project: str | None,
     since: str,
     until: str | None,
+    replace: bool,
     limit: int,
     as_json: bool,
     db: Path | None,
@@ -341,7 +392,8 @@ def pull_from(
     The newest first. NAME is one that `arc fleet add` keeps; its key comes from the keyring or
     ARC_FLEET_NAME_PASSWORD. For a URL the key is in the product's own variables: PHOENIX_API_KEY,
     LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY, LANGSMITH_API_KEY. Nothing is written to the
-    server. The command can be stopped and given again: what is here is not copied twice.
+    server. The command can be stopped and given again: what is here is not copied twice. With
+    --replace each run is read again, and the copy here goes where the server says otherwise.
     """
     from arc_tui.features.fleet.run import read_window
     from arc_tui.features.fleet.servers import ServerRequest, pull_from_server, server_named
@@ -356,6 +408,7 @@ def pull_from(
         from_ns=window.from_ns,
         until_ns=None if until is None else window.until_ns,
         limit=limit or None,
+        replace=replace,
     )
     err = console(err=True)
     with open_store(db) as store:

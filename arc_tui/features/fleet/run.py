@@ -38,6 +38,8 @@ from taxonomy.query.fields import Time
 from taxonomy.query.language import And, Asks, parse
 from taxonomy.query.values import SPANS_NS, moment, number
 
+SECOND_NS = 1_000_000_000
+
 
 class FleetRequest(Struct, frozen=True, kw_only=True):
     """What is asked of which store, and what a query may take; `limit` None: all runs."""
@@ -99,17 +101,23 @@ class OpenFleet(Struct, frozen=True):
     dialect: Dialect
 
 
-@contextmanager
-def open_fleet(name: str, bounds: Bounds, store: FleetStore | None = None) -> Iterator[OpenFleet]:
-    """The store of that name, or `store` under it. Raises NotFound, BadFleet, FleetError, and
-    ArcError where the extra is not installed."""
-    require("arc fleet", "clickhouse_connect", extra="fleet")
-    known = store or find_store(stores_file(), name)
+def find_clickhouse(name: str) -> FleetStore:
+    """The store of that name, in ClickHouse. Raises NotFound, BadFleet."""
+    known = find_store(stores_file(), name)
     if is_server(known.url):
         raise BadFleet(
             f"'{name}' is a server of traces, not a store in ClickHouse",
             f"Try: arc pull {name} --since 1d",
         )
+    return known
+
+
+@contextmanager
+def open_fleet(name: str, bounds: Bounds, store: FleetStore | None = None) -> Iterator[OpenFleet]:
+    """The store of that name, or `store` under it. Raises NotFound, BadFleet, FleetError, and
+    ArcError where the extra is not installed."""
+    require("arc fleet", "clickhouse_connect", extra="fleet")
+    known = store or find_clickhouse(name)
     ca = None if known.ca is None else Path(known.ca)
     with closing(
         Connection(name, address_of(known.url), password_of(name), bounds, ca)
@@ -150,6 +158,10 @@ class FleetView(Struct, frozen=True, kw_only=True):
     queries: int
     bytes_read: int
 
+    @property
+    def window(self) -> Window:
+        return Window(self.from_ns, self.until_ns)
+
 
 def list_fleet(store: Store, request: FleetRequest) -> FleetView:
     """The newest runs of a store that a question means. Raises BadQuery, BadFleet, FleetError."""
@@ -176,6 +188,25 @@ def list_open(store: Store, fleet: OpenFleet, request: FleetRequest) -> FleetVie
     )
 
 
+def list_older(
+    store: Store, fleet: OpenFleet, request: FleetRequest, shown: Sequence[Listed]
+) -> FleetView:
+    """The runs after those that are shown. The store is asked for what began no later than the last
+    of these, to the second: finer it does not order runs."""
+    oldest = min(each.run.start_ns for each in shown)
+    until_ns = min((oldest // SECOND_NS + 1) * SECOND_NS, request.window.until_ns)
+    again = sum(each.run.start_ns < until_ns for each in shown)
+    window = Window(request.window.from_ns, until_ns)
+    limit = None if request.limit is None else request.limit + again
+    view = list_open(store, fleet, structs.replace(request, window=window, limit=limit))
+    known = {each.run.trace for each in shown}
+    return structs.replace(
+        view,
+        until_ns=request.window.until_ns,
+        runs=tuple(each for each in view.runs if each.run.trace not in known),
+    )
+
+
 def check_query(query: str, dialect: Dialect | None, window: Window) -> None:
     """Can it be asked? Where the store is not known yet: can it be read? Asks nobody. Raises
     BadQuery."""
@@ -186,12 +217,13 @@ def check_query(query: str, dialect: Dialect | None, window: Window) -> None:
 
 
 def pull(
-    store: Store, request: FleetRequest, tell: Callable[[str], None]
+    store: Store, request: FleetRequest, tell: Callable[[str], None], *, replace: bool = False
 ) -> Generator[Progress | ImportReport, None, None]:
     """Copy runs of a store, newest first, through the ordinary importer: masked, indexed, and
     diagnosed at the end. What is here with as many spans is not read again, so a pull that was
-    stopped goes on where it was. `tell` is given what the answer is not, and whether older runs
-    match too. Yields progress, at last the report.
+    stopped goes on where it was; with `replace` all are, and those that contradict their copy here
+    take its place. `tell` is given what the answer is not, and whether older runs match too. Yields
+    progress, at last the report.
 
     Raises BadQuery, BadFleet, FleetError.
     """
@@ -206,7 +238,7 @@ def pull(
             taken = runs if limit is None else runs[: limit - seen]
             seen += len(taken)
             now = Progress(done=seen, total=limit or seen, path=path, traces=seen)
-            reports.append((yield from _copy(store, fleet, taken, now)))
+            reports.append((yield from _copy(store, fleet, taken, now, replace=replace)))
             if len(taken) < len(runs):
                 tell(f"older runs match too; --limit {limit} was reached")
                 break
@@ -230,18 +262,23 @@ def pull_listed(
 
 
 def _copy(
-    store: Store, fleet: OpenFleet, runs: Sequence[FleetRun], now: Progress
+    store: Store,
+    fleet: OpenFleet,
+    runs: Sequence[FleetRun],
+    now: Progress,
+    *,
+    replace: bool = False,
 ) -> Generator[Progress, None, importing.FileReport]:
-    """Import those of the runs of which spans are not here, undiagnosed."""
+    """Import those of the runs of which spans are not here, or with `replace` all, undiagnosed."""
     lacking = [
         (each.run.trace, each.run.start_ns)
         for each in find_local(store, runs)
-        if each.missing_spans
+        if each.missing_spans or replace
     ]
     tally = Tally()
     batches = read_traces(fleet.connection, fleet.dialect, lacking, tally)
     report = yield from importing.take_batches(
-        store, batches, tally, now, format=fleet.dialect.format
+        store, batches, tally, now, format=fleet.dialect.format, replace=replace
     )
     return report
 

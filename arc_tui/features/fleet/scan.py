@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -18,15 +18,16 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from arc_tui.features.fleet.run import FleetRequest, open_fleet, stores_file
+from arc_tui.cli import require
+from arc_tui.features.fleet.run import FleetRequest, find_clickhouse, open_fleet
 from arc_tui.import_tasks import DiagnoseRun, ImportSetup, boundary
 from arc_tui.workers import Lost, Workers
 from replay.errors import ArcError
-from replay.fleet.connection import Bounds, Connection
+from replay.fleet.connection import Bounds, Connection, WritingConnection
 from replay.fleet.dialect import Dialect
 from replay.fleet.dialects import find_dialect
 from replay.fleet.spans import TOGETHER, read_traces
-from replay.fleet.stores import FleetStore, address_of, find_store, password_of
+from replay.fleet.stores import FleetStore, address_of, password_of
 from replay.formats.source import Problem, Tally
 from replay.redact.redactor import Redactor
 from replay.store.content import Masks
@@ -38,6 +39,7 @@ from replay.trace import Batch
 from taxonomy.classes import Attribution, FailureClass
 from taxonomy.findings import Evidence
 from taxonomy.fleet.compile import Window, compile_text
+from taxonomy.fleet.findings_table import FindingsTable, check_table_name
 from taxonomy.fleet.listing import FleetRun, has_outcomes
 from taxonomy.fleet.partitions import list_partitions, runs_of_partition
 from taxonomy.judgements import diagnoses, scans
@@ -290,9 +292,10 @@ class ScanProgress(Struct, frozen=True, kw_only=True):
 
 
 class ScanReport(Struct, frozen=True, kw_only=True):
-    """What a scan came to."""
+    """What a scan came to; `table` is where its findings were written beside this database."""
 
     scan: Scan
+    table: str | None
     failed: tuple[FailedPartition, ...]
     unread: tuple[UnreadRun, ...]
 
@@ -311,7 +314,7 @@ def plan_scan(
         fleet=request.fleet, query=request.query, since=since, until=until,
         engine=diagnoses.engine_version(),
     )  # fmt: skip
-    known = find_store(stores_file(), request.fleet)
+    known = find_clickhouse(request.fleet)
     begun = None if anew else scans.unfinished_scan(store, question)
     window = request.window if begun is None else Window(begun.from_ns, begun.until_ns)
     with open_fleet(request.fleet, request.bounds, known) as fleet:
@@ -348,15 +351,38 @@ def plan_scan(
     )
 
 
+@contextmanager
+def open_findings(fleet: str, into: str | None, bounds: Bounds) -> Iterator[FindingsTable | None]:
+    """The table that findings of a store are written to: `into` is its name, after the name of a
+    store and a slash where that is another one. Nothing is written yet. Raises NotFound, BadFleet,
+    FleetError."""
+    if into is None:
+        yield None
+        return
+    require("arc fleet", "clickhouse_connect", extra="fleet")
+    before, _, table = into.rpartition("/")
+    check_table_name(table)
+    name = before or fleet
+    known = find_clickhouse(name)
+    ca = None if known.ca is None else Path(known.ca)
+    address = address_of(known.url)
+    with closing(WritingConnection(name, address, password_of(name), bounds, ca)) as connection:
+        yield FindingsTable(connection, table, fleet, diagnoses.engine_version())
+
+
 Outcome = tuple[int, PartitionFound | str]
 """The number of a task, and what was found, or why it failed each time it was tried."""
 
 
 def run_scan(
-    store: Store, plan: ScanPlan, given: Iterable[Outcome]
+    store: Store, plan: ScanPlan, given: Iterable[Outcome], table: FindingsTable | None = None
 ) -> Generator[ScanProgress, None, ScanReport]:
     """Keep what executors give of a plan's partitions; yields progress and returns the report. What
-    was kept stays whatever happens next, and the same question goes on from there."""
+    was kept stays whatever happens next, and the same question goes on from there.
+
+    Findings go to the table before they are kept: of a scan that is ended between the two they are
+    written again. What an unfinished scan found before is written too, for it may have had no
+    table. Raises BadFleet, FleetError where the table cannot be written."""
     window = plan.setup.window
     scan = plan.begun or scans.begin_scan(
         store, plan.question, (window.from_ns, window.until_ns), plan.partitions,
@@ -364,12 +390,18 @@ def run_scan(
     )  # fmt: skip
     failed: list[FailedPartition] = []
     total = len(plan.partitions)
+    if table is not None:
+        table.create()
+        for runs in scans.kept_runs(store, scan.id):
+            table.put(runs)
     yield ScanProgress(done=0, total=total)
     for done, (number, found) in enumerate(given, 1):
         part = plan.partitions[number]
         if isinstance(found, PartitionFound) and found.engine != plan.question.engine:
             found = f"the worker has other rules ({found.engine}): install the same arc there"
         if isinstance(found, PartitionFound):
+            if table is not None:
+                table.put(found.runs)
             scans.keep_partition(store, scan.id, part.place, found.runs, found.cpu_ns)
         else:
             failed.append(FailedPartition(partition=part, why=store.redactor.text(found)))
@@ -379,6 +411,7 @@ def run_scan(
     unread = scans.scanned_runs(store, scan.id, "problem IS NOT NULL")
     return ScanReport(
         scan=scans.scan_of(store, scan.id),
+        table=None if table is None else table.name,
         failed=tuple(sorted(failed, key=lambda each: each.partition.place)),
         unread=tuple(UnreadRun(trace=run.trace, why=run.problem or "") for run, _ in unread),
     )

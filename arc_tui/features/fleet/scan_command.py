@@ -37,6 +37,7 @@ LISTED = 20
 @click.command(
     epilog=examples(
         "arc fleet scan prod outcome:failed --since 1d",
+        "arc fleet scan prod --since 1d --into team/arc_findings",
         "arc fleet scan prod --since 2026-11-20 --dask tcp://scheduler.example.com:8786 --yes",
     )
 )
@@ -46,6 +47,9 @@ LISTED = 20
     "--workers", type=click.IntRange(1, 256), metavar="N", help="Processes; default: one a core."
 )
 @click.option("--dask", metavar="ADDRESS", help="Use the workers of this dask scheduler.")
+@click.option(
+    "--into", metavar="[NAME/]TABLE", help="Write the findings to this table in ClickHouse too."
+)
 @click.option("--anew", is_flag=True, help="Do not go on with an unfinished scan.")
 @click.option("--yes", is_flag=True, help="Do not ask before a long scan.")
 @db_option
@@ -53,6 +57,7 @@ def scan(
     name: str,
     workers: int | None,
     dask: str | None,
+    into: str | None,
     anew: bool,
     yes: bool,
     as_json: bool,
@@ -64,6 +69,9 @@ def scan(
     Runs are pulled, masked and diagnosed by workers; what the rules say is kept here, for
     `arc failures --fleet NAME`. A scan that was stopped goes on when it is given again.
 
+    With --into the findings are also written to a table, which is made if there is none, in the
+    database of NAME, else of this store. Nothing else is ever written there.
+
     Needs the extra `fleet`, and with --dask `cluster`: pip install 'arc-tui[fleet,cluster]'
     """
     request = fleet_request(name, asked)
@@ -71,11 +79,17 @@ def scan(
         require("arc fleet scan --dask", "distributed", extra="cluster")
         if workers is not None:
             raise click.UsageError("--workers and --dask cannot be combined")
-    from arc_tui.features.fleet.scan import in_processes, on_cluster, plan_scan, run_scan
+    from arc_tui.features.fleet.scan import (
+        in_processes,
+        on_cluster,
+        open_findings,
+        plan_scan,
+        run_scan,
+    )
     from arc_tui.workers import cores
 
     err = console(err=True)
-    with open_store(db) as store:
+    with open_store(db) as store, open_findings(name, into, request.bounds) as table:
         plan = plan_scan(store, request, asked["since"], asked["until"], anew=anew)
         for line in plan_lines(plan):
             print_line(err, line)
@@ -83,7 +97,7 @@ def scan(
             _ask(plan)
         many = max(min(workers or cores(), len(plan.partitions)), 1)
         given = in_processes(plan, many) if dask is None else on_cluster(plan, dask)
-        work = run_scan(store, plan, given)
+        work = run_scan(store, plan, given, table)
         with progress_bar() as advance:
             while True:
                 try:
@@ -149,6 +163,9 @@ def report_lines(report: ScanReport) -> Iterator[str]:
         yield f"  {format.one_line(run.trace)}: {format.one_line(run.why)}"
     if len(report.unread) > LISTED:
         yield f"  and {len(report.unread) - LISTED} more (--json lists them)"
+    if report.table is not None:
+        findings = format.count(scan.findings, "finding")
+        yield f"{findings} in the table {report.table}: count them with FINAL"
     if not report.failed:
         yield f"Try: arc failures --fleet {scan.fleet}"
 

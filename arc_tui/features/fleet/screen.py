@@ -26,6 +26,7 @@ from arc_tui.features.fleet.run import (
     Listed,
     check_query,
     find_local,
+    list_older,
     list_open,
     open_fleet,
     pull_listed,
@@ -91,9 +92,10 @@ class Asked(Struct, frozen=True, kw_only=True):
 
 
 class Answer(Struct, frozen=True, kw_only=True):
-    """The runs of a store, what it is, and how long it took."""
+    """The runs of a store, what it is, and how long it took; `older` than those that are listed."""
 
     view: FleetView
+    older: bool
     dialect: Dialect
     seconds: float
 
@@ -199,11 +201,12 @@ class FleetScreen(ArcScreen):
 
     # --- what is listed
 
-    def load(self) -> None:
-        """Ask the store."""
+    def load(self, *, older: bool = False) -> None:
+        """Ask the store, or for what is older than the runs that are listed."""
         asked = self.asked
         given = read_window(asked.since, asked.until)
         window = window_of(asked.query, given)
+        shown = self.table.runs if older else ()
         named = (
             time_named(asked.since, asked.until) if window == given else ""
         )  # else the query says it
@@ -212,20 +215,23 @@ class FleetScreen(ArcScreen):
         if self.view is None:
             self.table.nothing = f"Asking {self.fleet}. {self.key_of('fleet.back')} cancel"
         fleet, path, bounds = self.fleet, self.path, self.bounds
+        request = FleetRequest(
+            fleet=fleet,
+            query=asked.query,
+            window=window if not older or self.view is None else self.view.window,
+            bounds=bounds,
+            limit=PAGE if older else asked.limit,
+        )
 
         def ask_store() -> Answer:
             started = time.monotonic()
-            request = FleetRequest(
-                fleet=fleet,
-                query=asked.query,
-                window=window,
-                bounds=bounds,
-                limit=asked.limit,
-            )
             with open_ledger(path) as store, open_fleet(fleet, bounds) as opened:
-                view = list_open(store, opened, request)
+                if shown:
+                    view = list_older(store, opened, request, shown)
+                else:
+                    view = list_open(store, opened, request)
             seconds = time.monotonic() - started
-            return Answer(view=view, dialect=opened.dialect, seconds=seconds)
+            return Answer(view=view, older=older, dialect=opened.dialect, seconds=seconds)
 
         def read(_: Store) -> Answer | ArcError:
             worker = get_current_worker()
@@ -250,7 +256,11 @@ class FleetScreen(ArcScreen):
         self.refresh_bindings()
 
     def _show(self, found: Answer) -> None:
-        view = self.view = found.view
+        view = found.view
+        if found.older:
+            view = structs.replace(view, runs=(*self.table.runs, *view.runs))
+            self.asked = structs.replace(self.asked, limit=len(view.runs))
+        self.view = view
         self._dialect = found.dialect
         self.notes.trouble, self.notes.notes = "", view.notes
         self.prompt.refusal = ""
@@ -358,7 +368,7 @@ class FleetScreen(ArcScreen):
     def on_fleet_table_opened(self, event: FleetTable.Opened) -> None:
         each = event.run
         if each is None:
-            self._change(structs.replace(self.asked, limit=self.asked.limit + PAGE))
+            self.load(older=True)
         elif each.local is not None and not each.missing_spans:
             self.post_message(OpenTrace(each.local))
         elif self._pull is None:

@@ -27,7 +27,8 @@ TOGETHER = 20
 
 class ServerRequest(Struct, frozen=True, kw_only=True):
     """Which runs of which server are to be copied. `store` is the name it is kept under, None where
-    a URL was given; `until_ns` None: to the newest; `limit` None: all runs."""
+    a URL was given; `until_ns` None: to the newest; `limit` None: all runs; with `replace` runs
+    that are here are read again, and one that contradicts its copy takes its place."""
 
     server: FleetStore
     store: str | None = None
@@ -35,6 +36,7 @@ class ServerRequest(Struct, frozen=True, kw_only=True):
     from_ns: int
     until_ns: int | None = None
     limit: int | None = None
+    replace: bool = False
 
     @property
     def name(self) -> str:
@@ -102,9 +104,14 @@ def pull_from_server(
                 break
             seen += len(page)
             now = Progress(done=seen, total=limit or seen, path=path, traces=seen)
-            batches = reading.batches(_not_here(store, page))
+            lacking = page if request.replace else _not_here(store, page)
             report = yield from importing.take_batches(
-                store, batches, reading.tally, now, format=product.FORMAT
+                store,
+                reading.batches(lacking),
+                reading.tally,
+                now,
+                format=product.FORMAT,
+                replace=request.replace,
             )
             if reading.failure is not None and report.error is None:
                 report = structs.replace(report, error=store.redactor.text(str(reading.failure)))
