@@ -177,6 +177,15 @@ def run_totals(store: Store, chosen: Filter = ALL) -> Totals:
     return Totals(runs=runs, failed=failed, cost_usd=cost_usd, cost_complete=bool(complete))
 
 
+def run_count(store: Store, chosen: Filter = ALL) -> int:
+    """How many runs a filter chooses, each once."""
+    joined = "trace_summary" if chosen.recorded else "runs"
+    counted = store.db.execute(
+        f"SELECT count(*) FROM {joined} WHERE preferred AND ({chosen.sql})", list(chosen.values)
+    )
+    return int(counted.fetchone()[0])
+
+
 def _seen(every: bool) -> str:
     return "1" if every else "preferred"
 

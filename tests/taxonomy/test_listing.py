@@ -160,8 +160,10 @@ def test_a_list_is_read_by_the_index_of_its_order(order: str) -> None:
         plans = planned(store, lambda: run_order(store, order=ORDERS[order]))
         assert any("ORDER BY" in sql for sql, _ in plans)
         for sql, plan in plans:
-            if "ORDER BY" in sql:
-                assert f"INDEX trace_by_{order or 'import'}" in plan[0]
+            if "ORDER BY" in sql and order != "outcome":
+                assert f"INDEX trace_by_{order or 'import'}" in walk(plan)[0]
+            elif "ORDER BY" in sql:
+                assert "INDEX trace_by_outcome" in plan[0]
             said = [step for step in plan if "diagnosis" in step]
             assert all("INDEX diagnosis_warned" in step for step in said)
             assert not any("TEMP B-TREE" in step or step == "SCAN t" for step in plan)
