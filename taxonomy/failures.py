@@ -152,15 +152,14 @@ def tally(
     counted = count(store, by=_counted_by(by), without=without, chosen=chosen)
     groups: dict[str, list[_Counted]] = {}
     for each in counted:
-        if each.failure is not None:
-            whose = (each.failure, each.sub, each.attribution)
-            owner = owners.of(*whose) if owners is not None else None
-            part = _part(each.part, by, owner)
-            label = _whole(each.failure, each.sub, each.attribution, part)
-            groups.setdefault(label, []).append(_Counted(each, part, owner))
+        whose = (each.failure, each.sub, each.attribution)
+        owner = owners.of(*whose) if owners is not None else None
+        part = _part(each.part, by, owner)
+        label = _whole(each.failure, each.sub, each.attribution, part)
+        groups.setdefault(label, []).append(_Counted(each, part, owner))
     bars = [_counted(label, group, playbook) for label, group in groups.items()]
     failed = outcome_count(store, "failed", without=without, chosen=chosen)
-    said = sum(each.runs for each in counted if each.failure is not None)
+    said = sum(each.runs for each in counted)
     unsaid = len(unsaid_runs(store, without=without, chosen=chosen)) if every else failed - said
     unknown = outcome_count(store, "unknown", without=without, chosen=chosen)
     return _pareto(bars, by, failed, unsaid, unknown, playbook)
@@ -454,7 +453,6 @@ def _behind(row: TagRow, owner: str | None) -> RunBehind:
 
 def _counted(label: str, group: Sequence[_Counted], playbook: Playbook) -> Bar:
     first = group[0].words
-    assert first.failure is not None
     tagged = sum(each.words.runs for each in group if each.words.accepted)
     owners: Counter[str | None] = Counter()
     for each in group:

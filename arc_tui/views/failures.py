@@ -41,7 +41,7 @@ from taxonomy.owners import NOBODY, Owners
 from taxonomy.playbook import NO_PLAYBOOK, Playbook
 from taxonomy.query.failures import NONE, titles_of, verdicts
 from taxonomy.query.filter import ALL, Filter, among, without_tasks
-from taxonomy.query.listing import held_out_note, run_totals
+from taxonomy.query.listing import held_out_note, run_count
 
 NOT_HERE = "○"
 """Marks a run that is in a trace store and not in this database."""
@@ -147,7 +147,7 @@ def build_failures(
     return FailuresView(
         database=store.path.name if store.path else ":memory:",
         request=request,
-        runs=run_totals(store, without_tasks(held.hidden) & meant).runs,
+        runs=run_count(store, without_tasks(held.hidden) & meant),
         pareto=counted,
         rows=rows,
         titles=titles_of(store, (run.preferred for row in rows for run in row.runs)),

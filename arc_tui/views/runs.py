@@ -28,6 +28,7 @@ from taxonomy.query.listing import (
     RunRow,
     Totals,
     held_out_note,
+    run_count,
     run_order,
     run_totals,
     runs_at,
@@ -210,7 +211,7 @@ def build_runs(
         arrangement=arrangement,
         listed=_read_near(store, traces, near),
         totals=totals,
-        runs=totals.runs if arrangement.everything else run_totals(store, seen).runs,
+        runs=totals.runs if arrangement.everything else run_count(store, seen),
         pareto=tally(store, without=held.hidden, chosen=picked),
         held_out=held,
         stopped=stop_order(store.path) if store.path else None,
@@ -237,7 +238,7 @@ def _meets(store: Store, arrangement: Arrangement, held: HeldOutNote) -> bool:
     if arrangement.only is None or not held.runs:
         return False
     named = of_traces(arrangement.only)
-    return run_totals(store, named).runs > run_totals(store, named & without_tasks(held.tasks)).runs
+    return run_count(store, named) > run_count(store, named & without_tasks(held.tasks))
 
 
 def _read_near(store: Store, traces: tuple[str, ...], near: str) -> Listed:

@@ -345,7 +345,7 @@ def discard(path: Path) -> None:
             with_left.unlink()
 
 
-DERIVED = ("step", "latency", "message_step", "message_words", "span_words")
+DERIVED = ("step", "latency", "message_step", "message_words", "span_words", "first_word")
 """Tables that follow from the others: they are made anew, not read."""
 
 

@@ -168,7 +168,7 @@ def lenient(db: sqlite3.Connection) -> Iterator[None]:
 
 NAMES = frozenset(
     "_sqlite_migrations answer audit batch claim clearance context diagnosis "
-    "edit environment failures gold latency message message_step message_words "
+    "edit environment failures first_word gold latency message message_step message_words "
     "message_words_config message_words_data message_words_docsize message_words_idx model_call "
     "replay "
     "runs scan scan_finding scan_partition scan_run score setting source_score span span_latency "
@@ -182,14 +182,16 @@ KNOWN = frozenset(
     "1e2e88a0326b625340a30074 241ac9c604b98006af3eacec 26f3a34699540e0c355db204 "
     "35a814dd7378a0898694f598 364548974c257f2c3051cdc7 38c04e7b0672f617f23fdc42 "
     "48ca57590b277423676f952a 49701d34158578e8a3e8d6ef 4c96ff438dca739db67e917c "
-    "5fac624c3b30804a951a6af0 6a83cfb7624f8ca36b37b42b 7407daa052d3368c172b5753 "
-    "76ffc92747a77ea561443f95 77d6505f5215d01efd479344 78aefdfa0cd0a67b6fe975e2 "
-    "91033fb99dc5563d713d98f0 91f91e8a66c00f825539aeae 92752dea0dc661b73b6789ea "
-    "a6d0e92d4049a7925dd6e3b0 b5baa8dd2e52485543783068 bfa35299e361fdf8569de346 "
-    "c0c5dbc8564ff2c00af4f37c dd20323b4bd29a6abb0b3f23 dd439230e10974cbe98b8d4f "
-    "e0b9ef8588232e1e40103480 e2e44d77f16aebc6d3cb58c1 e6790b1f9487023dbc4a104d "
-    "ede99f7e25bf446a9481d5d9 eeb9bcdd945c33ee076909e8 ef15dc7e0afb4b7defb22c4f "
-    "f1141a8279fd9d5ec1b6b2f9 f80bf3a2608aaaed73063b01 fb935613d94acce50f6504c2".split()
+    "5e71504b8324da16442b5174 5fac624c3b30804a951a6af0 6a83cfb7624f8ca36b37b42b "
+    "7407daa052d3368c172b5753 76ffc92747a77ea561443f95 77d6505f5215d01efd479344 "
+    "78aefdfa0cd0a67b6fe975e2 91033fb99dc5563d713d98f0 91f91e8a66c00f825539aeae "
+    "92752dea0dc661b73b6789ea a6d0e92d4049a7925dd6e3b0 afa394a3c7f27b8aecedde8d "
+    "b5baa8dd2e52485543783068 bfa35299e361fdf8569de346 c0c5dbc8564ff2c00af4f37c "
+    "d0399e28731e5bec324ea4e6 d81f1bc257f193c6bcffdfd0 dad5a20a0f8fe065b4d9274a "
+    "dd20323b4bd29a6abb0b3f23 dd439230e10974cbe98b8d4f e0b9ef8588232e1e40103480 "
+    "e2e44d77f16aebc6d3cb58c1 e6790b1f9487023dbc4a104d ede99f7e25bf446a9481d5d9 "
+    "eeb9bcdd945c33ee076909e8 ef15dc7e0afb4b7defb22c4f f1141a8279fd9d5ec1b6b2f9 "
+    "f80bf3a2608aaaed73063b01 fb935613d94acce50f6504c2".split()
 )
 """Digests of what runs by itself."""
 

@@ -103,14 +103,21 @@ def _narrowed(store: Store, row: str, index: str, trace: int, wanted: str) -> st
 def _sayings(store: Store, wanted: str) -> Iterator[Saying]:
     """The preferred recordings that say a folded text, each once, the latest messages first.
 
-    A message of one trace alone is not read where that trace is known to say it: a long run says a
-    common word in thousands.
+    A message of one trace alone is not read where that trace is known to say it, nor are those
+    before it up to one that another trace has too: a long run says a common word in thousands.
     """
     if not wanted:
         return
     known: set[int] = set()
-    for message, dialect, body, first, last in _messages(store, wanted):
-        if first is None or (first == last and first in known):
+    until: int | None = None
+    for (message,) in _messages(store, wanted):
+        if until is not None and message > until:
+            continue
+        dialect, body, first, last = _read_message(store, message)
+        if first is None:
+            continue
+        if first == last and first in known:
+            until = _before(store, message, first)
             continue
         said = text_index.stored_text(dialect, body)
         at = text_index.place(wanted, text_index.folded(said))
@@ -149,25 +156,38 @@ SELECT t.id, t.key, t.run, t.task, ? FROM span s JOIN trace t ON t.id = s.trace
 WHERE s.id = ? AND t.preferred
 """
 
-_MESSAGES = """
-SELECT g.id, g.dialect, g.body,
+_MESSAGE = """
+SELECT g.dialect, g.body,
   (SELECT min(trace) FROM message_step WHERE message = g.id),
   (SELECT max(trace) FROM message_step WHERE message = g.id)
-FROM message g
+FROM message g WHERE g.id = ?
+"""
+
+_BEFORE = """
+SELECT message FROM message_step WHERE message < ? AND trace <> ? ORDER BY message DESC LIMIT 1
 """
 
 
 def _messages(store: Store, wanted: str) -> Cursor:
-    """(row, dialect, body, first trace, last trace) of the messages that may say it, the latest
-    first."""
+    """The rows of the messages that may say it, the latest first."""
     asked = text_index.query(wanted)
     if asked is None:
-        return store.db.execute(f"{_MESSAGES} ORDER BY g.id DESC")
+        return store.db.execute("SELECT id FROM message ORDER BY id DESC")
     return store.db.execute(
-        f"{_MESSAGES} JOIN message_words ON message_words.rowid = g.id WHERE message_words MATCH ?"
-        " ORDER BY message_words.rowid DESC",
-        (asked,),
+        "SELECT rowid FROM message_words WHERE message_words MATCH ? ORDER BY rowid DESC", (asked,)
     )
+
+
+def _read_message(store: Store, row: int) -> tuple[str, str, int | None, int | None]:
+    """(dialect, body, first trace, last trace); of one that is gone nothing."""
+    found = store.db.execute(_MESSAGE, (row,)).fetchone()
+    return found or ("", "", None, None)
+
+
+def _before(store: Store, row: int, trace: int) -> int:
+    """The last message before that one which another trace has too, 0 where none is."""
+    found = store.db.execute(_BEFORE, (row, trace)).fetchone()
+    return found[0] if found else 0
 
 
 def _spans(store: Store, wanted: str) -> Cursor:

@@ -402,8 +402,7 @@ def _disagreeing(tasks: Sequence[GoldenTask], graded: Mapping[str, Grades]) -> I
 def _coverage(store: Store, tasks: Iterable[GoldenTask]) -> tuple[Coverage, ...]:
     runs: Counter[FailureClass] = Counter()
     for each in count_first_words(store):
-        if each.failure is not None:
-            runs[each.failure] += each.runs
+        runs[each.failure] += each.runs
     own = Counter(task.origin.failure for task in tasks if task.origin and task.origin.failure)
     return tuple(Coverage(failure=each, runs=runs[each], tasks=own[each]) for each in FailureClass)
 

@@ -103,6 +103,9 @@ JUDGEMENTS: Places = {
         ours={"trace": ID, "class": WORD, "fault": WORD, "source": WORD},
         derived="source = 'rule'",
     ),
+    "first_word": Texts(
+        text=("task", "sub"), ours={"run": ID, "trace": ID, "class": WORD, "fault": WORD}
+    ),
     "score": Texts(
         text=("span", "by"),
         json=("items",),

@@ -345,6 +345,71 @@ def _scans(db: sqlite3.Connection) -> None:
         db.execute(statement)
 
 
+FIRST = (
+    f"SELECT {{}} FROM suggestion WHERE trace = {{}} AND {NOT_A_HINT}"
+    f" ORDER BY {SUGGESTION_TRUST}, step, class LIMIT 1"
+)
+"""What is suggested first of a trace, asked of each on its own, by index: the view `failures` would
+first write down and sort all that is said of every run."""
+
+FIRST_WORDS = f"""
+INSERT INTO first_word (run, trace, task, failed, class, sub, fault, step)
+SELECT p.run, p.key, p.task, p.outcome = 'failed', s.class, s.sub, s.fault, s.step
+FROM trace p JOIN suggestion s ON s.rowid = ({FIRST.format("rowid", "p.key")})
+WHERE p.complete AND p.preferred"""
+
+
+def _first_words() -> list[str]:
+    """The table of what is suggested first of each run, and the triggers that keep it."""
+    dropped = "DELETE FROM first_word WHERE run = "
+    of_suggestion = [
+        f"""
+CREATE TRIGGER first_word_{name} AFTER {event} ON suggestion
+BEGIN
+  {dropped}(SELECT run FROM trace WHERE key = {row}.trace AND complete AND preferred);{FIRST_WORDS}
+    AND p.key = {row}.trace;
+END"""
+        for name, event, row in (
+            ("added", "INSERT", "new"), ("changed", "UPDATE", "new"), ("taken", "DELETE", "old"),
+        )
+    ]  # fmt: skip
+    return [
+        """
+CREATE TABLE first_word (
+  run TEXT PRIMARY KEY,
+  trace TEXT NOT NULL,
+  task TEXT,
+  failed INTEGER NOT NULL,
+  class TEXT NOT NULL,
+  sub TEXT,
+  fault TEXT,
+  step INTEGER NOT NULL
+) STRICT""",
+        "CREATE INDEX first_word_class ON first_word(failed, class, sub, fault, task, run, trace)",
+        FIRST_WORDS,
+        *of_suggestion,
+        f"""
+CREATE TRIGGER first_word_of_run AFTER UPDATE OF preferred, outcome, task ON trace
+  WHEN old.preferred OR new.preferred
+BEGIN
+  {dropped}new.run;{FIRST_WORDS}
+    AND p.run = new.run;
+END""",
+        f"""
+CREATE TRIGGER first_word_removed BEFORE DELETE ON trace WHEN old.preferred
+BEGIN
+  {dropped}old.run;
+END""",
+    ]
+
+
+@migrations("0009_first_words")
+def _kept_first_words(db: sqlite3.Connection) -> None:
+    """What is suggested first of each run stands beside it: failed runs are counted by it."""
+    for statement in _first_words():
+        db.execute(statement)
+
+
 def _trust(db: sqlite3.Connection, order: str) -> None:
     """Put suggestions in this order of trust from now on."""
     db.execute("DROP VIEW failures")

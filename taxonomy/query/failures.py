@@ -5,7 +5,7 @@ The view and its indices are made by `taxonomy.judgements.schema`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -15,7 +15,7 @@ from replay.store.handle import Store
 from replay.store.rows import rows
 from taxonomy.classes import Attribution, FailureClass, Shape
 from taxonomy.judgements.diagnoses import diagnosis
-from taxonomy.judgements.schema import NOT_A_HINT, SUGGESTION_TRUST, TAG_TRUST
+from taxonomy.judgements.schema import FIRST, NOT_A_HINT, TAG_TRUST
 from taxonomy.judgements.tags import TagRow
 from taxonomy.query.filter import ALL, Filter, among, without_tasks
 
@@ -52,8 +52,10 @@ _BESIDE_RULES = """
 run IN (
   SELECT r.run FROM tag g JOIN trace r ON r.key = g.trace
   UNION ALL
-  SELECT r.run FROM suggestion s JOIN trace r ON r.key = s.trace WHERE s.source <> 'rule')
+  SELECT r.run FROM suggestion s INDEXED BY suggestion_beside_rules
+  JOIN trace r ON r.key = s.trace WHERE s.source <> 'rule')
 """
+"""Of its own accord SQLite reads the key of all suggestions for the few that are not of rules."""
 
 
 def rows_beside_rules(
@@ -63,7 +65,8 @@ def rows_beside_rules(
     words of rules on all the others are not read."""
     (any_,) = store.db.execute(
         "SELECT EXISTS (SELECT 1 FROM tag)"
-        " OR EXISTS (SELECT 1 FROM suggestion WHERE source <> 'rule')"
+        " OR EXISTS (SELECT 1 FROM suggestion INDEXED BY suggestion_beside_rules"
+        "   WHERE source <> 'rule')"
     ).fetchone()
     return tag_rows(store, _BESIDE_RULES, without=without, chosen=chosen) if any_ else []
 
@@ -220,28 +223,20 @@ TAGS = f"""
 
 _TAGGED = f"tagged AS ({TAGS})"
 
-FIRST = (
-    f"SELECT {{}} FROM suggestion WHERE trace = p.trace AND {NOT_A_HINT}"
-    f" ORDER BY {SUGGESTION_TRUST}, step, class LIMIT 1"
-)
-"""What is suggested first of a row `p` with a trace, asked of each on its own, by index: the view
-`failures` would first write down and sort all that is said of every run."""
-
-
 _SAID_FIRST = f"""
 SELECT p.trace, p.run, p.task, p.trial, p.variant, p.models, p.outcome, s.class, s.sub,
   s.fault AS attribution, p.trace AS recording, s.step, s.span, s.source, s.by, s.why,
   0 AS accepted, 1 AS place
-FROM trace_summary p JOIN suggestion s ON s.rowid = ({FIRST.format("rowid")})
+FROM trace_summary p JOIN suggestion s ON s.rowid = ({FIRST.format("rowid", "p.trace")})
 WHERE p.preferred AND +p.outcome = 'failed' AND {{}}
   AND p.run NOT IN (SELECT run FROM tagged)"""
 
 
 class WordCount(NamedTuple):
-    """Failed runs of which the same is said, in the same part; `failure` None: nobody says
-    anything. Of `accepted` ones a person, a judge or a rule was agreed with."""
+    """Failed runs of which the same is said, in the same part. Of `accepted` ones a person, a judge
+    or a rule was agreed with."""
 
-    failure: FailureClass | None
+    failure: FailureClass
     sub: str | None
     attribution: Attribution | None
     part: str | int | None
@@ -273,27 +268,31 @@ def count_first_words(
     without: Collection[str] = NONE,
     chosen: Filter = ALL,
 ) -> list[WordCount]:
-    """The rows of `first_words` counted, those of each part apart, and the runs that have none."""
-    known, values = _but(without, chosen, "p.trace")
-    step = "step" if by == "tool" else "NULL"
-    first = FIRST.format(f"json_array(class, sub, fault, {step})")
-    tagged = f"json_array(t.class, t.sub, t.fault, {'t.step' if by == 'tool' else 'NULL'})"
-    row = f"coalesce({_OF_RECORDING.format('t.recording')}, p.row)" if by == "tool" else "NULL"
-    part = _FIRST_TOOL.format(row="row", step="said ->> 3") if by == "tool" else "part"
+    """The rows of `first_words` counted, those of each part apart.
+
+    What is suggested first is counted in the order of its index: of the runs nothing is read.
+    """
+    tagged_but, of_tagged = _but(without, chosen, "p.trace")
+    said_but, of_said = _but(without, chosen)
+    groups = "1, 2, 3, 4" if by else "1, 2, 3"  # with a part that is none they would be sorted
+    of_tag = of_suggestion = _PARTS.get(by, "NULL") if by else "NULL"
+    if by == "tool":
+        of_tag = _FIRST_TOOL.format(row=_OF_RECORDING.format("w.recording"), step="w.step")
+        of_suggestion = _FIRST_TOOL.format(row=_OF_RECORDING.format("f.trace"), step="f.step")
+    elif by:
+        of_suggestion = f"(SELECT {of_tag} FROM trace p WHERE p.key = f.trace AND p.complete)"
     found = store.db.execute(
         f"WITH {_TAGGED}"
-        f" SELECT said, {part}, accepted, count(*) FROM ("
-        f"   SELECT iif(t.run IS NULL, ({first}), {tagged}) AS said, t.run IS NOT NULL AS accepted,"
-        f"     {_PARTS.get(by, 'NULL') if by else 'NULL'} AS part, {row} AS row"
-        "   FROM trace_summary p LEFT JOIN tagged t ON t.run = p.run AND t.place = 1"
-        f"  WHERE p.preferred AND p.outcome = 'failed' AND {known}) GROUP BY 1, 2, 3",
-        values,
+        f" SELECT class, sub, fault, {of_suggestion} AS part, 0, count(*) FROM first_word f"
+        f" WHERE failed = 1 AND run NOT IN (SELECT run FROM tagged) AND {said_but}"
+        f" GROUP BY {groups}"
+        " UNION ALL"
+        f" SELECT w.class, w.sub, w.fault, {of_tag} AS part, 1, count(*)"
+        " FROM tagged w JOIN trace_summary p ON p.run = w.run AND p.preferred"
+        f" WHERE w.place = 1 AND +p.outcome = 'failed' AND {tagged_but} GROUP BY {groups}",
+        (*of_said, *of_tagged),
     )
-    counted = [
-        WordCount(*_word(said), part=part, accepted=bool(accepted), runs=runs)
-        for said, part, accepted, runs in found
-    ]
-    return sorted(counted, key=lambda each: [str(part or "") for part in each[:4]])
+    return sorted(_counts(found), key=lambda each: [str(part or "") for part in each[:4]])
 
 
 def count_every_word(
@@ -317,7 +316,7 @@ def count_every_word(
         " SELECT run, class, sub, fault, part, max(accepted) AS accepted FROM ("
         "   SELECT p.run, w.class, w.sub, nullif(w.fault, 'agent') AS fault, 1 AS accepted,"
         f"    {of_tag} AS part"
-        "   FROM tag w JOIN trace r ON r.key = w.trace AND r.complete"
+        "   FROM tag w JOIN (SELECT id, key, run FROM trace WHERE complete) r ON r.key = w.trace"
         f"  JOIN trace_summary p ON p.run = r.run WHERE {failed}"
         "   UNION ALL"
         "   SELECT p.run, w.class, w.sub, nullif(w.fault, 'agent'), 0,"
@@ -327,20 +326,13 @@ def count_every_word(
         " GROUP BY 1, 2, 3, 4, 5) GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5",
         (*values, *values),
     )
-    return [
-        WordCount(
-            FailureClass(failure), sub, Attribution(fault) if fault else None, part, bool(yes), runs
-        )
-        for failure, sub, fault, part, yes, runs in found
-    ]
+    return list(_counts(found))
 
 
-def _word(said: str | None) -> tuple[FailureClass | None, str | None, Attribution | None]:
-    """What is said of a run, out of one value; nothing where nobody says anything."""
-    if said is None:
-        return None, None, None
-    made = msgspec.json.decode(said, type=tuple[FailureClass, str | None, Attribution | None, Any])
-    return made[:3]
+def _counts(found: Iterable[Sequence[Any]]) -> Iterator[WordCount]:
+    for failure, sub, fault, part, yes, runs in found:
+        attribution = Attribution(fault) if fault else None
+        yield WordCount(FailureClass(failure), sub, attribution, part, bool(yes), runs)
 
 
 def titles_of(store: Store, traces: Iterable[str]) -> dict[str, str]:

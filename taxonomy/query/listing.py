@@ -99,13 +99,15 @@ def _in_order(
 ) -> list[str]:
     # A list is walked by the index of its order; where the runs are few, these are sorted.
     terms = [f"+({each})" if chosen.few else each for each in (*order, *_LAST)]
-    found = store.db.execute(
+    # As one value: of very many runs a row each takes longer than all that finds them.
+    (found,) = store.db.execute(
+        "SELECT json_group_array(trace) FROM ("
         f"SELECT trace FROM runs WHERE preferred AND ({chosen.sql})"
         f" ORDER BY {', '.join(f'{each} DESC' if newest else each for each in terms)}"
-        f"{'' if limit is None else f' LIMIT {limit}'}",
+        f" LIMIT {-1 if limit is None else limit})",
         list(chosen.values),
-    )
-    return [row[0] for row in found]
+    ).fetchone()
+    return _NAMES.decode(found)
 
 
 _IS_WARNED = (
@@ -176,6 +178,15 @@ def run_totals(store: Store, chosen: Filter = ALL) -> Totals:
     return Totals(runs=runs, failed=failed, cost_usd=cost_usd, cost_complete=bool(complete))
 
 
+def run_count(store: Store, chosen: Filter = ALL) -> int:
+    """How many runs a filter chooses, each once."""
+    joined = "trace_summary" if chosen.recorded else "runs"
+    counted = store.db.execute(
+        f"SELECT count(*) FROM {joined} WHERE preferred AND ({chosen.sql})", list(chosen.values)
+    )
+    return int(counted.fetchone()[0])
+
+
 def _seen(every: bool) -> str:
     return "1" if every else "preferred"
 
@@ -197,6 +208,7 @@ def _rows(cursor: Iterable[Sequence[Any]]) -> Iterator[RunRow]:
 
 
 _WARNINGS = msgspec.json.Decoder(tuple[str, ...])
+_NAMES = msgspec.json.Decoder(list[str])
 
 
 def siblings(store: Store, of: RunRow) -> tuple[RunRow, ...]:

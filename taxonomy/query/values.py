@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from replay.store.handle import Store
 from taxonomy.classes import CLASSES, SUB_LABELS
 from taxonomy.judgements.schema import NOT_A_HINT
-from taxonomy.query.failures import FIRST, TAGS
+from taxonomy.query.failures import TAGS
 from taxonomy.query.filter import PREFERRED, Filter, found_in
 
 MOST_STARS = 4
@@ -156,9 +156,7 @@ _RUNS: dict[Who, tuple[str, ...]] = {
     "people": (_TAGS.format("source = 'human' AND ({})"),),
     "first": (
         f"SELECT run FROM ({TAGS}) WHERE place = 1 AND ({{}})",
-        "SELECT r.run FROM suggestion p"
-        " JOIN trace r ON r.key = p.trace AND r.complete AND r.preferred"
-        f" WHERE ({{}}) AND p.rowid = ({FIRST.format('rowid')}) AND r.run NOT IN ("
+        "SELECT run FROM first_word WHERE failed IN (0, 1) AND ({}) AND run NOT IN ("
         "   SELECT o.run FROM tag g CROSS JOIN trace o ON o.key = g.trace AND o.complete)",
     ),
 }
@@ -169,8 +167,8 @@ _IS_SAID: dict[Who, str] = {
     ),
     "first": (
         "(run NOT IN (SELECT o.run FROM tag g CROSS JOIN trace o ON o.key = g.trace AND o.complete)"
-        " AND EXISTS (SELECT 1 FROM suggestion"
-        f" WHERE rowid = ({FIRST.format('rowid').replace('p.trace', _OF_RUN)}) AND ({{}})))"
+        " AND EXISTS (SELECT 1 FROM (SELECT run AS its, class, sub, fault FROM first_word)"
+        " WHERE its = run AND ({})))"
     ),
 }
 """The second question of `_RUNS`, asked of one run."""

@@ -236,3 +236,19 @@ def test_a_search_over_all_runs_is_answered_by_the_indices() -> None:
         assert all("VIRTUAL TABLE INDEX" in plan for plan in scanned)
         assert any("message_step_message" in plan for plan in plans)
         assert not any("TEMP B-TREE" in plan for plan in plans)  # of a prompt all runs share
+
+
+def test_of_a_run_that_is_known_to_say_it_no_more_messages_are_read() -> None:
+    """A long run that says a common word in thousands hides neither what it shares with others nor
+    those before it, and what it says alone is passed over at once."""
+    with Store.open(":memory:") as store:
+        shared = step("Refund, all of it.")
+        old = written(store, [step("I refund it."), shared], 1)
+        long = written(store, [shared, *(step(f"Refund {number}.") for number in range(50))], 2)
+        other = written(store, [shared, step("Bye.")], 3)
+        said: list[str] = []
+        store.db.set_trace_callback(said.append)
+        found = [each.trace for each in runs_saying(store, "refund")]
+        store.db.set_trace_callback(None)
+        assert found == [long, other, old]
+        assert sum("FROM message g WHERE g.id" in each for each in said) <= 4

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,8 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from replay.store.handle import Store
+from replay.store.write import Writer, remove
+from replay.trace import Batch, Header, Outcome
 from taxonomy.classes import Attribution
 from taxonomy.failures import (
     BYS,
@@ -26,6 +30,10 @@ from taxonomy.failures import (
 )
 from taxonomy.findings import Diagnosis, Finding
 from taxonomy.judgements import diagnoses
+from taxonomy.judgements.care import forget
+from taxonomy.judgements.schema import FIRST_WORDS, open_ledger
+from taxonomy.judgements.suggestions import approve_suggestions, keep_suggestion, withdraw
+from taxonomy.judgements.suggestions import suggest as suggest_as_agent
 from taxonomy.judgements.tags import TagRow
 from taxonomy.metrics.change import dated
 from taxonomy.owners import owners_from
@@ -36,6 +44,7 @@ from tests.taxonomy.pareto_case import (
     GAVE_UP,
     LOOP,
     OTHER,
+    SPANS,
     WRONG,
     empty,
     found,
@@ -207,6 +216,7 @@ def test_a_tally_is_the_pareto_without_its_runs(given: list[Any]) -> None:
             worded(row) for row in tag_rows(store, "outcome = 'failed' AND place = 1")
         ]
         for without in (frozenset[str](), frozenset({"0", "3"})):
+            held_together(store, without=without, every=True)
             full = held_together(store, without=without)
             assert len(untagged_runs(store, without=without)) == full.untagged
         owners = owners_from({"loop": "ann", "attribution:agent": "bob"})
@@ -252,8 +262,115 @@ def test_the_runs_of_a_tally_are_counted_by_index() -> None:
     store = empty()
     plans = ways(store, lambda: tally(store))
     assert any("SEARCH t USING COVERING INDEX trace_ending" in plan for plan in plans)
-    assert any("suggestion USING COVERING INDEX suggestion_first" in plan for plan in plans)
-    assert not any("SCAN suggestion" in plan for plan in plans)
+    (at,) = (at for at, plan in enumerate(plans) if plan.startswith("SEARCH f"))
+    assert plans[at] == "SEARCH f USING COVERING INDEX first_word_class (failed=?)"
+    assert plans[at + 1].startswith("LIST SUBQUERY")  # of the runs that are tagged
+    assert not any("suggestion" in plan for plan in plans)
+    groups = [plan for plan in plans if plan == "USE TEMP B-TREE FOR GROUP BY"]
+    assert len(groups) == 1  # of the tags, which are few
+
+
+def test_tagged_runs_are_looked_up_one_by_one() -> None:
+    store = filled()
+    plans = ways(store, lambda: tally(store))
+    assert any("SEARCH t USING INDEX trace_recordings (run=?)" in plan for plan in plans)
+
+
+# --- what is suggested first of each run is kept
+
+KEPT = "SELECT run, trace, task, failed, class, sub, fault, step FROM first_word ORDER BY run"
+
+
+def made_anew(store: Store) -> list[Any]:
+    """The same, looked up for each run."""
+    _, _, anew = FIRST_WORDS.partition(")")
+    return store.db.execute(f"{anew} ORDER BY 1").fetchall()
+
+
+def recorded(store: Store, task: str, kind: str, status: str, *, whole: bool) -> None:
+    """A recording of a run; the same one again may bring an outcome that was not known."""
+    spans = SPANS if whole else (SPANS[0], *SPANS[3:])
+    head = Header(
+        format=kind, source_id=task, title=task,
+        task=None if status == "unknown" else task,
+        outcome=Outcome(status=status),  # type: ignore[arg-type]
+    )  # fmt: skip
+    writer = Writer(store, replace=True)
+    writer.finish(writer.write(Batch(header=head, spans=spans, last=True)))
+
+
+acts = st.one_of(
+    st.tuples(
+        st.just("record"), st.sampled_from("ab"), st.sampled_from(["built", "again"]),
+        st.sampled_from(["failed", "passed", "unknown"]), st.booleans(),
+    ),
+    st.tuples(
+        st.sampled_from(["rule", "judge", "agent", "withdraw"]), st.integers(0, 3), words | hints
+    ),
+    st.tuples(st.sampled_from(["approve", "doubt"])),
+    st.tuples(st.sampled_from(["remove", "forget", "mask"]), st.integers(0, 3)),
+)  # fmt: skip
+
+
+@settings(max_examples=often(80), deadline=None)
+@given(st.lists(acts, max_size=14))
+def test_what_is_suggested_first_is_kept_whatever_is_written(given: list[Any]) -> None:
+    with closing(empty()) as store:
+        for act in given:
+            do(store, *act)
+            assert store.db.execute(KEPT).fetchall() == made_anew(store), act
+
+
+def do(store: Store, act: str, *how: Any) -> None:
+    if act == "record":
+        task, kind, status, whole = how
+        return recorded(store, task, kind, status, whole=whole)
+    if act in ("approve", "doubt"):
+        return approve_suggestions(store, "judge", approved=act == "approve")
+    traces = store.db.execute("SELECT id, key FROM trace ORDER BY id").fetchall()
+    if not traces:
+        return None
+    row, key = traces[how[0] % len(traces)]
+    match act:
+        case "rule":
+            suggest(store, key, how[1])
+        case "judge":
+            keep_suggestion(store, key, "judge", how[1], approved=False)
+        case "agent":
+            suggest_as_agent(store, key, how[1])
+        case "withdraw":
+            withdraw(store, key, how[1])
+        case "remove":
+            with store.writing() as db:
+                remove(db, row)
+        case "forget":
+            forget(store, [key])
+        case _:
+            store.db.execute("UPDATE suggestion SET sub = '‹masked›' WHERE sub IS NOT NULL")
+            store.db.execute("UPDATE trace SET task = '‹masked›' WHERE id = ?", (row,))
+    return None
+
+
+def test_an_older_database_gets_what_is_suggested_first_of_its_runs(tmp_path: Path) -> None:
+    path = tmp_path / "arc.db"
+    with open_ledger(path) as store:
+        for task in "abc":
+            put(store, task, found(LOOP, 1), found(BAD, 0))
+        put(store, "d", found(WRONG), status="passed")
+        put_again(store, "e")
+        kept = store.db.execute(KEPT).fetchall()
+    assert len(kept) == 4
+    with closing(sqlite3.connect(path)) as db, db:
+        for (name,) in db.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'trigger' AND name LIKE 'first_word%'"
+        ).fetchall():
+            db.execute(f"DROP TRIGGER {name}")
+        db.execute("DROP TABLE first_word")
+        db.execute("DELETE FROM _sqlite_migrations WHERE name = '0009_first_words'")
+    with open_ledger(path) as store:
+        assert store.db.execute(KEPT).fetchall() == kept
+        put(store, "f", found(GAVE_UP))
+        assert len(store.db.execute(KEPT).fetchall()) == 5
 
 
 @pytest.mark.parametrize(
