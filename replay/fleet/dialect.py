@@ -74,14 +74,14 @@ class Dialect(Struct, frozen=True, kw_only=True):
     """What a table of spans says, each as SQL over one of its rows; texts are "" where it does not
     say, numbers NULL, and moments of type DateTime64. Texts of the messages are an array, `texts`.
 
-    `outcome` is 'passed' or 'failed'. `lookup` is a table (TraceId, Start, End) of when each trace
-    was seen. `read` copies traces, which come in the format of that name. `services` are the only
-    ones whose runs are asked for, () for all; `notes` say what no answer of the store tells.
+    `tool` and `agent` name spans of that kind, and say nothing of others. `outcome` is 'passed' or
+    'failed'. `lookup` is a table (TraceId, Start, End) of when each trace was seen. `read` copies
+    traces, which come in the format of that name. `services` are the only ones whose runs are asked
+    for, () for all; `notes` say what no answer of the store tells.
 
     What a call asked and got (`arguments`, `result`), how a model call ended (`stop`), its `answer`
     and the tools it had (`offers`) are "" where the table has no such column. Each span of a tool
-    fulfils one of `tools`, which indices decide where the table has such. `light` selects a row
-    without what its request holds, which is long and copied whenever attributes are looked at.
+    fulfils one of `tools`, which indices decide where the table has such.
     """
 
     title: str
@@ -113,7 +113,6 @@ class Dialect(Struct, frozen=True, kw_only=True):
     answer: str = ""
     offers: str = ""
     tools: tuple[str, ...] = ("1",)
-    light: str = "*"
 
     @property
     def spans(self) -> str:
@@ -150,6 +149,11 @@ def literal(value: str) -> str:
 def literals(values: Iterable[str]) -> str:
     """Texts as SQL, with commas between them."""
     return ", ".join(map(literal, values))
+
+
+def meaning(text: str, words: Mapping[str, str]) -> str:
+    """What a text stands for among these words, 'other' where it is none of them."""
+    return f"transform({text}, [{literals(words)}], [{literals(words.values())}], 'other')"
 
 
 def first_of(of: Attribute, names: Sequence[str]) -> str:

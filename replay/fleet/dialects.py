@@ -13,7 +13,7 @@ JSON as of 39f94831); MIT: SigNoz/signoz-otel-collector
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -31,6 +31,7 @@ from replay.fleet.dialect import (
     first_of,
     literal,
     literals,
+    meaning,
 )
 from replay.fleet.spans import LATEST_NS, read_rows
 from replay.fleet.stores import BadFleet, FleetStore
@@ -70,30 +71,20 @@ def find_dialect(connection: Connection, store: FleetStore) -> Dialect:
 # --- what attributes say, in any dialect that has them
 
 
-def _words(words: Mapping[str, str], kinds: Iterable[str]) -> list[tuple[str, str]]:
-    return [
-        (literals(word for word, each in words.items() if each == kind), kind) for kind in kinds
-    ]
-
-
 def _kind(of: Attribute, span_name: str) -> str:
     """What `attributes.kind_of` tells, but for what events alone tell."""
-    kinds = ("model", "tool", "agent", "retriever")
     operation = of(attributes.OPERATION)
-    cases: list[str] = []
-    for words, kind in _words(attributes.OPERATIONS, kinds):
-        cases.append(f"{operation} IN ({words}), '{kind}'")
-    for name in attributes.NAMING:
-        for words, kind in _words(attributes.KIND_WORDS, kinds):
-            if words:
-                cases.append(f"lower({of(name)}) IN ({words}), '{kind}'")
-        cases.append(f"{of(name)} <> '', 'other'")
-    cases.append(f"{operation} <> '', 'other'")
     mlflow = f"lower(trim(BOTH '\"' FROM {of('mlflow.spanType')}))"
-    for words, kind in _words(attributes.KIND_WORDS, kinds):
-        if words:
-            cases.append(f"{mlflow} IN ({words}), '{kind}'")
-    cases.append(f"{mlflow} <> '', 'other'")
+    cases = [
+        f"{operation} IN ({literals(attributes.OPERATIONS)}),"
+        f" {meaning(operation, attributes.OPERATIONS)}",
+        *(
+            f"{of(name)} <> '', {meaning(f'lower({of(name)})', attributes.KIND_WORDS)}"
+            for name in attributes.NAMING
+        ),
+        f"{operation} <> '', 'other'",
+        f"{mlflow} <> '', {meaning(mlflow, attributes.KIND_WORDS)}",
+    ]
     vercel = of("ai.operationId")
     cases += [
         f"{vercel} = 'ai.toolCall', 'tool'",
@@ -136,8 +127,10 @@ def _variant(of: Attribute) -> str:
 
 def _tools_of_map(column: str, span_name: str) -> tuple[str, ...]:
     """What `_kind` needs to be 'tool', as far as indices of names and values decide it."""
-    ((words, _),) = _words(attributes.OPERATIONS, ["tool"])
-    ((haystack, _),) = _words(attributes.HAYSTACK, ["tool"])
+    words, haystack = (
+        literals(word for word, kind in each.items() if kind == "tool")
+        for each in (attributes.OPERATIONS, attributes.HAYSTACK)
+    )
     names = (*attributes.NAMING, "mlflow.spanType", "ai.operationId", "gen_ai.tool.name",
              "gen_ai.tool.call.id")  # fmt: skip
     keys = literals(names)
@@ -147,30 +140,23 @@ def _tools_of_map(column: str, span_name: str) -> tuple[str, ...]:
     )
 
 
-def _light_map(column: str) -> str:
-    long = literals((attributes.INPUT, attributes.SYSTEM))
-    return f"* REPLACE (mapFilter((k, v) -> k NOT IN ({long}), {column}) AS {column})"
-
-
-def _tool(of: Attribute, kind: str, span_name: str) -> str:
+def _tool(of: Attribute, span_name: str) -> str:
     bare = f"replaceRegexpOne({span_name}, '^execute_tool ', '')"
-    named = first_of(of, attributes.TOOL.names)
-    return f"if({kind} = 'tool', coalesce(nullIf({named}, ''), {bare}), '')"
+    return f"coalesce(nullIf({first_of(of, attributes.TOOL.names)}, ''), {bare})"
 
 
 def _of_attributes(
     table: Table, of: Attribute, resource: Attribute, *, root: str, span_name: str, labels: str
 ) -> dict[str, Any]:
     """The fields of a dialect that attributes tell."""
-    kind = _kind(of, span_name)
     answered = first_of(of, attributes.ANSWERED_MODEL.names)
     asked = first_of(of, attributes.ASKED_MODEL.names)
     agent = first_of(of, attributes.AGENT.names)
     return {
-        "kind": kind,
-        "tool": _tool(of, kind, span_name),
+        "kind": _kind(of, span_name),
+        "tool": _tool(of, span_name),
         "model": f"coalesce(nullIf({answered}, ''), {asked})",
-        "agent": f"if({kind} = 'agent', coalesce(nullIf({agent}, ''), {span_name}), '')",
+        "agent": f"coalesce(nullIf({agent}, ''), {span_name})",
         "input_tokens": first_count(of, attributes.USAGE_IN.names),
         "output_tokens": first_count(of, attributes.USAGE_OUT.names),
         "outcome": RunFact(table=table, value=_outcome(of, resource, labels), condition=root),
@@ -284,7 +270,6 @@ def _exporter_table(
         if tables.get(lookup, {}).keys() >= {"TraceId", "Start", "End"}
         else None,
         tools=_tools_of_map("SpanAttributes", "SpanName") if form == "maps" else ("1",),
-        light=_light_map("SpanAttributes") if form == "maps" else "*",
         **_of_attributes(spans, of, resource, root=root, span_name="SpanName", labels=labels),
     )
 

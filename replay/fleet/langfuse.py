@@ -33,6 +33,7 @@ from replay.fleet.dialect import (
     first_of,
     literal,
     literals,
+    meaning,
 )
 from replay.fleet.stores import BadFleet
 from replay.formats import langfuse
@@ -198,15 +199,12 @@ def _kind(of: Attribute) -> str:
         f"(countSubstrings({vercel}, '.') = 1 AND position({vercel}, '.embed') = 0"
         f" AND {vercel} <> 'ai.toolCall')"
     )
-    kinds = {"model", "tool", "agent", "retriever"}
-    words = {word: kind for word, kind in attributes.KIND_WORDS.items() if kind in kinds}
-    sides = f"[{literals(words)}], [{literals(words.values())}]"
     return (
         f"multiIf(lower(type) = 'tool', 'tool',"
-        f" {called} <> '', transform(lower({called}), {sides}, 'other'),"
+        f" {called} <> '', {meaning(f'lower({called})', attributes.KIND_WORDS)},"
         f" lower(type) IN ('span', '') AND {runs} AND {of('gen_ai.tool.name')} = '', 'agent',"
         f" lower(type) = 'generation' AND {outer}, 'agent',"
-        f" transform(lower(type), {sides}, 'other'))"
+        f" {meaning('lower(type)', attributes.KIND_WORDS)})"
     )
 
 
@@ -230,7 +228,6 @@ def _tokens(of: Attribute, side: str, names: Sequence[str]) -> str:
 
 def _dialect(form: _Form, of: Attribute, **more: Any) -> Dialect:
     """The fields that rows of either version say in the same words."""
-    kind = _kind(of)
     answered = first_of(of, attributes.ANSWERED_MODEL.names[:1])
     verb, words = "splitByChar(' ', name)[1]", "countSubstrings(name, ' ')"
     bare = f"if({words} = 1, coalesce(nullIf(splitByChar(' ', name)[2], ''), {verb}), name)"
@@ -243,11 +240,10 @@ def _dialect(form: _Form, of: Attribute, **more: Any) -> Dialect:
         failed=f"(level = 'ERROR' OR ((end_time IS NULL OR end_time < start_time)"
         f" AND {of('error.type')} <> ''))",
         message="ifNull(status_message, '')",
-        kind=kind,
-        tool=f"if({kind} = 'tool', {bare}, '')",
+        kind=_kind(of),
+        tool=bare,
         model=f"coalesce(nullIf({answered}, ''), ifNull(provided_model_name, ''))",
-        agent=f"if({kind} = 'agent', coalesce(nullIf({first_of(of, attributes.AGENT.names)}, ''),"
-        " name), '')",
+        agent=f"coalesce(nullIf({first_of(of, attributes.AGENT.names)}, ''), name)",
         input_tokens=_tokens(of, "input", attributes.USAGE_IN.names),
         output_tokens=_tokens(of, "output", attributes.USAGE_OUT.names),
         variant=prompt,

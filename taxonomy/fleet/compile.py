@@ -110,6 +110,7 @@ class _Meaning:
 
     def __init__(self, dialect: Dialect, window: Window, has_outcomes: Callable[[], bool]) -> None:
         self._d = dialect
+        self._agent = f"if({dialect.kind} = 'agent', {dialect.agent}, '')"
         self._window = window
         self._has_outcomes = has_outcomes
         self.values: dict[str, Any] = {}
@@ -176,7 +177,7 @@ class _Meaning:
         """A word in what a list shows of a run: root, service, agent, models, the trace's id."""
         check_stars(word.text, word.at)
         d, wanted = self._d, pattern(word.text)
-        columns = (d.service, d.model, d.agent)
+        columns = (d.service, d.model, self._agent)
         inside = [self._like(column, wanted) for column in columns]
         inside.append(f"{d.parent} = '' AND {self._like(d.span_name, wanted)}")
         begins = self._value(word.text.lower(), "String")
@@ -202,7 +203,7 @@ class _Meaning:
         by_name: dict[str, Callable[[Asks], str]] = {
             "outcome": self._outcome,
             "model": lambda asked: self._text(self._d.model, asked),
-            "agent": lambda asked: self._text(self._d.agent, asked),
+            "agent": lambda asked: self._text(self._agent, asked),
             "variant": lambda asked: self._text(self._d.variant, asked),
             "source": self._source,
             "label": self._label,

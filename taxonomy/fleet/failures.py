@@ -204,9 +204,8 @@ FROM (
     if(kind = 'tool', {result}, '') AS got, if(kind = 'model', {stop}, '') AS stop,
     if(kind = 'model', {answer}, '') AS answer, kind = 'model' AND {offers} <> '' AS offers,
     if(bad, {d.message}, '') AS said
-  FROM (SELECT {d.light} FROM {d.spans} WHERE {d.trace} IN ({traces}) AND {since})
+  FROM (SELECT * FROM {d.spans} WHERE {d.trace} IN ({traces}) AND {since})
   WHERE kind IN ('tool', 'model') OR is_root
-  LIMIT 1 BY trace, id
 ))))
 """
 
@@ -224,12 +223,17 @@ SELECT *, arrayMap(call -> arrayCount(ask -> ask <= call.1, asks), calls) AS ste
 FROM (
 SELECT trace, min(at) AS began, countIf(kind IN ('model', 'tool', 'agent')) AS known,
   groupArrayIf(at, kind = 'model') AS asks,
-  arraySort(call -> (call.1, call.2), groupArrayIf(({call}), kind = 'tool')) AS calls,
+  arraySort(call -> (call.1, call.2), groupArrayIf(({call}), kind = 'tool')) AS every,
+  arrayFilter((call, nth) -> nth = 1, every, arrayEnumerateUniq(arrayMap(call -> call.2, every)))
+    AS calls,
   argMaxIf((bad, said, stop, answer), (at, id), kind = 'model') AS last,
   argMinIf((bad, said), (at, id), kind = 'agent') AS agent,
   countIf(kind = 'model' AND (answer = '' OR match(answer, {called}))) AS calling,
   countIf(offers) > 0 AS has_offers
 FROM ({spans}) GROUP BY trace)
+"""
+"""A call that was sent again counts once, the earliest of its id: only its calls are counted of a
+run, and to find the same span among all of them would take one thread of the store.
 """
 _CALLED = r'"(tool_calls?|tool_use|tool-call|function_?[cC]alls?)"'
 """How a message says that it calls a tool."""

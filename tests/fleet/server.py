@@ -92,6 +92,7 @@ def _text(value: str) -> str:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # as ClickHouse: else the body waits 40 ms for its headers
     engine: _Engine
     user: str | None = None
     password: str = ""

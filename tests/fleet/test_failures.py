@@ -15,7 +15,7 @@ from taxonomy.fleet.failures import CLASSES, FleetFailures, count_failures
 from taxonomy.judgements.schema import open_ledger
 from taxonomy.rules import bad_args, cap_hit, findings, gave_up, loop, wrong_tool
 from taxonomy.rules.rule import RuleContext
-from tests.fleet import classes
+from tests.fleet import classes, exporter
 from tests.fleet.conftest import Store
 from tests.fleet.test_questions import ALL
 from tests.replay.otlp_case import hexed
@@ -66,6 +66,12 @@ def test_sql_counts_what_the_rules_find(fleet: Store, cases: Path, form: str) ->
         assert counted[trace] == ({case.shows} if case.shows else set()), case.name
         more = {case.rule_only} if case.rule_only else set()
         assert rules[trace] == counted[trace] | more, case.name
+
+
+def test_spans_that_were_sent_again_count_once(fleet: Store, cases: Path) -> None:
+    fleet.fill("class_twice", cases)
+    fleet.insert("class_twice.otel_traces", exporter.rows(cases))
+    assert shown(ask(fleet, "class_twice")) == shown(ask(fleet, "class_maps"))
 
 
 def test_each_class_occurs_and_is_nearly_met() -> None:

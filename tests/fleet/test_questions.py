@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
-from replay.fleet.connection import Bounds, FleetError
+from replay.fleet.connection import Bounds, Connection, FleetError, Rows
 from replay.fleet.dialect import Dialect
 from replay.fleet.dialects import find_dialect
 from replay.fleet.stores import BadFleet, FleetStore
@@ -202,6 +204,32 @@ def test_the_newest_come_first_and_a_limit_says_that_there_are_more(fleet: Store
     assert starts == sorted(starts, reverse=True)
     assert len(starts) == 7
     assert found.more
+
+
+@pytest.mark.parametrize("database", FORMS)
+def test_a_page_takes_one_question_for_its_ids_and_one_for_its_sums(
+    fleet: Store, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And outcomes are asked only of a table of their own. What a span is stands in the sums once:
+    a store takes longer to understand a long question than to answer it."""
+    connection = fleet.connect(database)
+    dialect = find_dialect(connection, FleetStore(url=fleet.url(database)))
+    asked: list[str] = []
+    rows = Connection.rows
+
+    def counted(self: Connection, sql: str, values: Mapping[str, Any] | None = None) -> Rows:
+        asked.append(sql)
+        return rows(self, sql, values)
+
+    monkeypatch.setattr(Connection, "rows", counted)
+    found = list_runs(connection, dialect, "tool.error:get_order", ALL, limit=None)
+    connection.close()
+    assert found.rows
+    own = dialect.outcome.table != dialect.table
+    ids, of_page, *outcomes = asked
+    assert len(outcomes) == own
+    assert of_page.count(dialect.kind) == 1
+    assert ids.count(dialect.kind) == len(dialect.tools)
 
 
 @pytest.mark.parametrize("database", ["maps", "days_apart", "no_lookup"])
