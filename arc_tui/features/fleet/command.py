@@ -245,7 +245,7 @@ def remove(name: str, keep_findings: bool, yes: bool, as_json: bool, db: Path | 
         with open_store(db) as store:
             kept = scans.scans_of(store, name)
             if kept and not yes:
-                _ask_to_forget(name, _found(kept))
+                _ask_to_forget(name, _findings_text(kept))
             if kept:
                 scans.forget_scans(store, name)
     if is_named:
@@ -256,11 +256,11 @@ def remove(name: str, keep_findings: bool, yes: bool, as_json: bool, db: Path | 
         runs, findings = sum(each.runs for each in kept), sum(each.findings for each in kept)
         print_json({"name": name, "scans": len(kept), "runs": runs, "findings": findings})
     else:
-        click.echo(f"forgot {name}" + (f", and {_found(kept)}" if kept else ""))
+        click.echo(f"forgot {name}" + (f", and {_findings_text(kept)}" if kept else ""))
     return 0
 
 
-def _found(kept: list[Scan]) -> str:
+def _findings_text(kept: list[Scan]) -> str:
     """What scans kept."""
     findings = format.count(sum(each.findings for each in kept), "finding")
     return f"{findings} of {format.count(sum(each.runs for each in kept), 'scanned run')}"
