@@ -118,7 +118,7 @@ class Connection:
             with found as stream:
                 yield from stream
 
-    def known(self, code: int) -> tuple[str | None, str]:
+    def _reason(self, code: int) -> tuple[str | None, str]:
         """Why something failed and what to do, for a code of ClickHouse's errors."""
         return _KNOWN.get(code, (None, ""))
 
@@ -139,7 +139,7 @@ class Connection:
         """The sentence for what a server or the client said."""
         where = f"{self.name} ({self.address.host}:{self.address.port})"
         code = _CODE.search(said)
-        why, hint = self.known(int(code[1]) if code else 0)
+        why, hint = self._reason(int(code[1]) if code else 0)
         if why is None and "CERTIFICATE_VERIFY_FAILED" in said:
             why, hint = (
                 "its certificate is not trusted",
@@ -195,10 +195,10 @@ class WritingConnection(Connection):
         return {"max_execution_time": self.bounds.seconds, "async_insert": 0}
 
     @override
-    def known(self, code: int) -> tuple[str | None, str]:
+    def _reason(self, code: int) -> tuple[str | None, str]:
         if code in (164, 497):
             return "the user may not write there", "Try: --into NAME/TABLE, NAME of a user who may"
-        return super().known(code)
+        return super()._reason(code)
 
     def create(self, sql: str) -> None:
         """A statement that makes a table. Raises FleetError."""

@@ -57,7 +57,12 @@ def find_dialect(connection: Connection, store: FleetStore) -> Dialect:
             f"{found.title} has no projects, and this store is asked for '{store.project}'",
             "Try: arc fleet add NAME URL, without --project",
         )
-    found = found or langfuse.find(connection, tables, store.project)
+    if found is not None and store.langfuse is not None:
+        raise BadFleet(
+            f"{found.title} is no Langfuse, and this store is asked for version {store.langfuse}",
+            "Try: arc fleet add NAME URL, without --langfuse",
+        )
+    found = found or langfuse.find(connection, tables, store.project, store.langfuse)
     if found is None:
         seen = ", ".join(sorted(tables)[:8]) or "none that this user may read"
         raise BadFleet(

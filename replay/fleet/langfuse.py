@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from replay.depth import from_text
 from replay.fleet.connection import Connection
@@ -49,6 +49,7 @@ class _Form(Struct, frozen=True, kw_only=True):
     """A version's tables with the columns that are read of each; the first has the spans. `cut`
     says that it has only the beginning of each text."""
 
+    version: int
     title: str
     columns: Mapping[str, frozenset[str]]
     cut: bool = False
@@ -91,28 +92,49 @@ _EVENTS = _names(
 )
 
 _V3 = _Form(
+    version=3,
     title="Langfuse v3",
     columns={"observations": _OBSERVATIONS, "traces": _TRACES, "scores": _SCORES},
 )
-_V4 = _Form(title="Langfuse v4", columns={"events_full": _EVENTS, "scores": _SCORES})
+_V4 = _Form(version=4, title="Langfuse v4", columns={"events_full": _EVENTS, "scores": _SCORES})
 _V4_CUT = _Form(
+    version=4,
     title="Langfuse v4 (events_core)",
     columns={"events_core": _EVENTS, "scores": _SCORES},
     cut=True,
 )
 
 
-def find(connection: Connection, tables: Tables, project: str | None) -> Dialect | None:
-    """The dialect of these tables, for one project: that of version 4 where it has rows, None where
-    columns are missing. Raises BadFleet where there are several projects and none is named, or no
-    such project; FleetError."""
-    found = [form for form in (_V4, _V3, _V4_CUT) if not form.missing(tables)]
+def find(
+    connection: Connection, tables: Tables, project: str | None, version: str | None
+) -> Dialect | None:
+    """The dialect of these tables, for one project: that of a version, or where none is named that
+    of version 4 where it has rows, with a note where others do too; None where columns are missing.
+    Raises BadFleet where there are several projects and none is named, no such project, or no such
+    version; FleetError."""
+    there = [form for form in (_V4, _V3, _V4_CUT) if not form.missing(tables)]
+    found = [form for form in there if version in (None, str(form.version))]
     if not found:
+        if there:
+            raise BadFleet(
+                f"there are no tables of Langfuse v{version} here, but those of {there[0].title}",
+                "Try: arc fleet add NAME URL, without --langfuse",
+            )
         return None
-    filled = (each for each in found[:-1] if connection.rows(f"SELECT 1 FROM {each.spans} LIMIT 1"))
-    form = next(filled, found[-1] if found[-1] is not _V4_CUT else found[0])
+    whole = [form for form in found if not form.cut] or found
+    filled = [form for form in whole if len(whole) > 1 and _has_rows(connection, form)]
+    form = next(iter(filled), whole[-1])
     project = _project(connection, form, project)
-    return _v3(tables, project) if form is _V3 else _v4(form, project)
+    dialect = _v3(tables, project) if form is _V3 else _v4(form, project)
+    notes = [BOTH.format(each.title, each.version) for each in filled[1:]]
+    return structs.replace(dialect, notes=(*dialect.notes, *notes))
+
+
+BOTH = "{} has runs here too, which are not asked. Try: arc fleet add NAME URL --langfuse {}"
+
+
+def _has_rows(connection: Connection, form: _Form) -> bool:
+    return bool(connection.rows(f"SELECT 1 FROM {form.spans} LIMIT 1"))
 
 
 def looked_for(tables: Tables) -> Iterator[str]:

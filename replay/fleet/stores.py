@@ -37,7 +37,8 @@ class BadFleet(ArcError):
 
 class FleetStore(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One store, as it stands in the file. `services` are the only ones asked, () for all;
-    `project` is the one asked, None for the only one; `ca` is a file of certificates to trust
+    `project` is the one asked, None for the only one; `langfuse` is the version whose tables are
+    asked, None for the newer with rows; `ca` is a file of certificates to trust
     beside the system's; `server` is the product behind the URL of a server, "" for a store in
     ClickHouse; `allow_http` says that its URL may be without encryption.
     """
@@ -45,6 +46,7 @@ class FleetStore(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     url: str
     services: tuple[str, ...] = ()
     project: str | None = None
+    langfuse: str | None = None
     ca: str | None = None
     server: str = ""
     allow_http: bool = False

@@ -108,6 +108,16 @@ def test_a_project_of_langfuse_is_kept_with_its_store(fleet: Store, tmp_path: Pa
     assert "Langfuse v3 has no runs of a project 'p-9'" in said
     said = refused("fleet", "add", "prod", fleet.url("maps"), "--project", "p-1")
     assert "OpenTelemetry exporter (maps) has no projects" in said
+    said = refused("fleet", "add", "prod", fleet.url("maps"), "--langfuse", "3")
+    assert (
+        "OpenTelemetry exporter (maps) is no Langfuse, and this store is asked for version 3"
+        in (said)
+    )
+    said = refused("fleet", "add", "prod", fleet.url("langfuse3"), "--langfuse", "4")
+    assert "there are no tables of Langfuse v4 here, but those of Langfuse v3" in said
+    added = arc("fleet", "add", "prod", fleet.url("langfuse3"), "--langfuse", "3", "--json")
+    assert json.loads(added.stdout)["dialect"] == "Langfuse v3"
+    assert 'langfuse = "3"' in (tmp_path / "conf" / NAME).read_text()
     added = arc("fleet", "add", "prod", fleet.url("langfuse3"), "--project", "p-1", "--json")
     assert json.loads(added.stdout)["dialect"] == "Langfuse v3"
     assert 'project = "p-1"' in (tmp_path / "conf" / NAME).read_text()

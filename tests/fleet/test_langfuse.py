@@ -241,7 +241,18 @@ def test_of_both_versions_the_newer_is_asked_once_it_has_runs(
     fleet.fill_langfuse("both", langfuse.tables_v3("both"), langfuse.rows_v3(exported))
     events, _ = langfuse.tables_v4("both")
     fleet.client.command(events)
-    assert len(ask(fleet, "both", "").rows) == RUNS
+    alone = ask(fleet, "both", "")
+    assert len(alone.rows) == RUNS
+    assert not alone.notes
     one = next(each for each in exported if len(each["observations"]) > 1)
     kept(fleet, "both", "events_full", langfuse.rows_v4([one])["events_full"])
-    assert [run.trace for run in ask(fleet, "both", "").rows] == [one["id"]]
+    newer = ask(fleet, "both", "")
+    assert [run.trace for run in newer.rows] == [one["id"]]
+    assert newer.notes == (
+        "Langfuse v3 has runs here too, which are not asked."
+        " Try: arc fleet add NAME URL --langfuse 3",
+    )
+    for version, runs in (("3", RUNS), ("4", 1)):
+        named = ask(fleet, "both", "", langfuse=version)
+        assert len(named.rows) == runs
+        assert not named.notes

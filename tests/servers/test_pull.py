@@ -674,6 +674,7 @@ def test_a_server_is_kept_under_a_name(tmp_path: Path, monkeypatch: pytest.Monke
     ("words", "said"),
     [
         (("https://host", "--service", "a"), "are for stores in ClickHouse"),
+        (("https://host", "--langfuse", "3"), "are for stores in ClickHouse"),
         (("clickhouse://u@h/d", "--server", "phoenix"), "are for servers of traces"),
         (("http://host", "--no-check"), "without encryption"),
         (("https://a:b@host", "--no-check"), "the URL holds a key"),

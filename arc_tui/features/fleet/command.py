@@ -132,6 +132,11 @@ def _server(server: str | None, allow_http: bool, ca: Path | None, url: str = ""
 @click.option("--password", is_flag=True, help="Ask for the password; it goes to the keyring.")
 @click.option("--service", "services", multiple=True, help="Only runs of this service; repeatable.")
 @click.option("--project", metavar="ID", help="Only runs of this project of Langfuse.")
+@click.option(
+    "--langfuse",
+    type=click.Choice(["3", "4"]),
+    help="Ask the tables of this version of Langfuse, where both have runs.",
+)
 @server_options
 @click.option("--no-check", is_flag=True, help="Keep it without connecting.")
 @json_option
@@ -141,6 +146,7 @@ def add(
     password: bool,
     services: tuple[str, ...],
     project: str | None,
+    langfuse: str | None,
     no_check: bool,
     as_json: bool,
     **how: Any,
@@ -167,9 +173,9 @@ def add(
 
     check_name(name)
     as_server = is_server(url)
-    if as_server and (services or project):
+    if as_server and (services or project or langfuse):
         raise ArcError(
-            "--service and --project are for stores in ClickHouse",
+            "--service, --project and --langfuse are for stores in ClickHouse",
             "Try: arc pull NAME --project PROJECT",
         )
     if not as_server and (how["server"] or how["allow_http"]):
@@ -177,7 +183,9 @@ def add(
             "--server and --allow-http are for servers of traces", "Try: a URL with https://"
         )
     at = server_url(url, allow_http=how["allow_http"]) if as_server else str(address_of(url))
-    store = structs.replace(_server(url=at, **how), services=services, project=project)
+    store = structs.replace(
+        _server(url=at, **how), services=services, project=project, langfuse=langfuse
+    )
     if password:
         require("a password in the keyring", "keyring", extra="fleet")
         what = "key" if as_server else "password"
@@ -237,7 +245,7 @@ def remove(name: str, keep_findings: bool, yes: bool, as_json: bool, db: Path | 
         with open_store(db) as store:
             kept = scans.scans_of(store, name)
             if kept and not yes:
-                _ask_to_forget(name, _found(kept))
+                _ask_to_forget(name, _findings_text(kept))
             if kept:
                 scans.forget_scans(store, name)
     if is_named:
@@ -248,11 +256,11 @@ def remove(name: str, keep_findings: bool, yes: bool, as_json: bool, db: Path | 
         runs, findings = sum(each.runs for each in kept), sum(each.findings for each in kept)
         print_json({"name": name, "scans": len(kept), "runs": runs, "findings": findings})
     else:
-        click.echo(f"forgot {name}" + (f", and {_found(kept)}" if kept else ""))
+        click.echo(f"forgot {name}" + (f", and {_findings_text(kept)}" if kept else ""))
     return 0
 
 
-def _found(kept: list[Scan]) -> str:
+def _findings_text(kept: list[Scan]) -> str:
     """What scans kept."""
     findings = format.count(sum(each.findings for each in kept), "finding")
     return f"{findings} of {format.count(sum(each.runs for each in kept), 'scanned run')}"
