@@ -21,7 +21,7 @@ from replay import files, formats, prices
 from replay.errors import ArcError, StoreUnusable
 from replay.formats import otlp
 from replay.formats.otlp.shares import SHARE_BYTES, Shares
-from replay.formats.otlp.twins import Told, Twins, told_by
+from replay.formats.otlp.twins import TraceCalls, Twins, trace_calls
 from replay.formats.source import Problem, Source, Tally
 from replay.redact.redactor import Redactor
 from replay.store import read
@@ -92,7 +92,7 @@ class FileRead(Struct, frozen=True, kw_only=True):
     places: tuple[int, ...] | None = None
 
 
-Given = Prepared | Refused | Told | FileRead
+Given = Prepared | Refused | TraceCalls | FileRead
 
 
 class ReadFile(Struct, frozen=True, kw_only=True):
@@ -142,7 +142,7 @@ class ReadFile(Struct, frozen=True, kw_only=True):
                     yield from preparer.prepare(batches)
                 else:
                     for batch in batches:
-                        yield told_by(batch)
+                        yield trace_calls(batch)
                         yield from preparer.prepare((batch,))
             except StoreUnusable:
                 raise
@@ -184,7 +184,7 @@ class ReadShare(Struct, frozen=True, kw_only=True):
         return self.file.read(setup, self.number, self.of)
 
 
-def joined(
+def join_shares(
     task: ReadFile, shares: Iterator[Iterator[object]], setup: ImportSetup
 ) -> Iterator[object]:
     """What the shares of a file give, in their order, as the file gives it as a whole."""
@@ -192,10 +192,10 @@ def joined(
     ends: list[FileRead] = []
     came = False
     for items in shares:
-        told: Told | None = None
+        told: TraceCalls | None = None
         lone: list[object] = []
         for each in items:
-            if isinstance(each, Told):
+            if isinstance(each, TraceCalls):
                 told, lone = each, []
                 found: Iterable[list[object]] = () if told.lone else twins.add([], told)
             elif isinstance(each, FileRead):
@@ -395,7 +395,7 @@ class TaskRunner:
             if not parts:
                 yield task, task.run(setup)
             elif isinstance(task, ReadFile) and len(parts) > 1:
-                yield task, joined(task, found, setup)
+                yield task, join_shares(task, found, setup)
             else:
                 yield task, next(found)
             for _ in found:  # where not all of it was wanted

@@ -33,7 +33,7 @@ from replay.errors import ArcError, StoreUnusable
 if TYPE_CHECKING:
     from multiprocessing.context import ForkProcess
 
-WAITING_BYTES = 32 * 1024 * 1024
+WAITING_BYTES = 16 * 1024 * 1024
 """So much of what a worker gave waits in its memory; the last piece may be larger."""
 
 TRIES = 2
@@ -140,7 +140,7 @@ class Workers:
         """
         queues = _deal(tasks, self._most if start else max(1, len(self._running)))
         while len(self._running) < len(queues):
-            self._running.append(self._started())
+            self._running.append(self._start())
         for place, given in enumerate(queues):
             if place not in self._one_by_one:
                 self._running[place].send([(0, tasks[number]) for number in given])
@@ -163,7 +163,7 @@ class Workers:
             while waiting and len(busy) < self._most:
                 worker = next((each for each in self._running if each not in busy), None)
                 if worker is None:
-                    worker = self._started()
+                    worker = self._start()
                     self._running.append(worker)
                 number, tried = waiting.popleft()
                 worker.send([(0, tasks[number])])
@@ -197,7 +197,7 @@ class Workers:
             worker.end()
         self._running.clear()
 
-    def _started(self) -> _Worker:
+    def _start(self) -> _Worker:
         return _Worker(self._setup, self._forked.take() if self._forked else None)
 
     def _of(self, task: Task, place: int, meanwhile: Callable[[], bool]) -> Iterator[Any]:
@@ -215,7 +215,7 @@ class Workers:
                 return
             except (EOFError, OSError):
                 by = self._running[place].end()
-                self._running[place] = self._started()
+                self._running[place] = self._start()
                 self._one_by_one.add(place)
                 if tried < TRIES:
                     self._running[place].send([(came, task)])

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from arc_tui.import_tasks import FileRead, ImportSetup, ReadFile, ReadShare, joined
+from arc_tui.import_tasks import FileRead, ImportSetup, ReadFile, ReadShare, join_shares
 from arc_tui.workers import Lost
 from replay import files
 from replay.formats.otlp import twins
@@ -75,7 +75,7 @@ def alone(task: ReadFile) -> list[object]:
 
 def shared(task: ReadFile, many: int) -> list[object]:
     parts = (ReadShare(file=task, number=each, of=many).run(SETUP) for each in range(many))
-    return comparable(joined(task, parts, SETUP))
+    return comparable(join_shares(task, parts, SETUP))
 
 
 def comparable(given: Iterator[object]) -> list[object]:
@@ -158,7 +158,7 @@ def test_what_is_appended_meanwhile_is_in_no_share(tmp_path: Path) -> None:
 def test_what_came_before_a_share_that_is_lost_stays(tmp_path: Path) -> None:
     task = put(tmp_path / "x.jsonl", runs(6))
     first, *_ = (ReadShare(file=task, number=each, of=3).run(SETUP) for each in range(3))
-    given = list(joined(task, iter([first, iter([Lost(by=9)])]), SETUP))
+    given = list(join_shares(task, iter([first, iter([Lost(by=9)])]), SETUP))
     assert given[-1] == Lost(by=9)
     assert all(isinstance(each, Prepared) for each in given[:-1])
     assert [repr(each) for each in given[:-1]] == alone(task)[: len(given) - 1]

@@ -21,7 +21,7 @@ from replay.formats.genai.records import Held, Log, RawSpan, Record, parsed
 from replay.formats.genai.services import title_of
 from replay.formats.otlp import exports, protobuf
 from replay.formats.otlp.exports import Ends, by_line, exported
-from replay.formats.otlp.twins import Twins, told_by
+from replay.formats.otlp.twins import Twins, trace_calls
 from replay.formats.sidecars import FileTally
 from replay.formats.source import HEAD_BYTES, Head, Parts, Source, Tally
 from replay.pins import pins_of
@@ -72,7 +72,7 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
             _hold_logs(Source(path), held, FileTally(tally, path.name))
         twins = Twins[Batch]()
         for made in _batches(source, tally, ends, held, closed):
-            for batch in twins.add(made, told_by(made)):
+            for batch in twins.add(made, trace_calls(made)):
                 found += 1
                 yield batch
         for batch in twins.rest():

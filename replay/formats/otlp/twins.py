@@ -34,7 +34,7 @@ class Call(Struct, frozen=True):
     tokens: tuple[int, int] | None
 
 
-class Told(Struct, frozen=True):
+class TraceCalls(Struct, frozen=True):
     """What of a trace says whether it belongs to another: its id, is it of one call alone, and its
     model calls whose times are known."""
 
@@ -48,11 +48,11 @@ class Twins(Generic[T]):
     which wait."""
 
     def __init__(self) -> None:
-        self._lone: dict[str, tuple[T, Told]] = {}
+        self._lone: dict[str, tuple[T, TraceCalls]] = {}
         self._times: dict[bytes | tuple[tuple[int, int] | None, bool] | None, _Times] = {}
         self.dropped = 0
 
-    def add(self, trace: T, told: Told) -> Iterator[T]:
+    def add(self, trace: T, told: TraceCalls) -> Iterator[T]:
         """The traces that can be handed on when this one came."""
         if not told.lone:
             for call in told.calls:
@@ -82,13 +82,13 @@ class Twins(Generic[T]):
         return sum(begun <= start and end <= ended for begun, ended in times) == 1
 
 
-def told_by(batch: Batch) -> Told:
+def trace_calls(batch: Batch) -> TraceCalls:
     """What a trace says of itself. It is of one call alone where it holds nothing else but what the
     answer calls for."""
     models = [span for span in batch.spans if isinstance(span, ModelCall)]
     others = (span for span in batch.spans if not isinstance(span, ModelCall))
     unrun = all(isinstance(span, ToolCall) and span.observation is None for span in others)
-    return Told(
+    return TraceCalls(
         batch.header.source_id,
         len(models) == 1 and unrun,
         tuple(
