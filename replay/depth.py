@@ -53,9 +53,12 @@ def may_be_huge(data: bytes) -> bool:
 
     Of so many digits in a row two bytes that are looked at are neighbours, and all between them.
     """
-    return any(
+    if len(data) <= MAX_DIGITS:
+        return False
+    looked_at = data[::_STRIDE]
+    return _TWO_DIGITS.search(looked_at) is not None and any(
         data[at.start() * _STRIDE : at.end() * _STRIDE].isdigit()
-        for at in _TWO_DIGITS.finditer(data[::_STRIDE])
+        for at in _TWO_DIGITS.finditer(looked_at)
     )
 
 
