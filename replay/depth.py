@@ -45,7 +45,7 @@ def is_deep(value: Json) -> bool:
 
 def may_be_deep(data: bytes) -> bool:
     """Can JSON bytes hold a value that is? Cheap; True only means: look closer."""
-    return data.count(b"[") + data.count(b"{") > MAX_DEPTH
+    return len(data) > MAX_DEPTH and data.count(b"[") + data.count(b"{") > MAX_DEPTH
 
 
 def may_be_huge(data: bytes) -> bool:
@@ -55,10 +55,9 @@ def may_be_huge(data: bytes) -> bool:
     """
     if len(data) <= MAX_DIGITS:
         return False
-    looked_at = data[::_STRIDE]
-    return _TWO_DIGITS.search(looked_at) is not None and any(
+    return any(
         data[at.start() * _STRIDE : at.end() * _STRIDE].isdigit()
-        for at in _TWO_DIGITS.finditer(looked_at)
+        for at in _TWO_DIGITS.finditer(data[::_STRIDE])
     )
 
 
