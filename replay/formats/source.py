@@ -231,7 +231,7 @@ class Source:
                         f"is longer than {MAX_LINE_BYTES >> 20} MiB",
                         "Each event must be on one line",
                     )
-                if line.strip():
+                if not line.isspace():
                     yield number, line
 
     def records(self, tally: Tally) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -24,6 +24,8 @@ _WORDS = bytes(
     each if (chr(each).isalnum() and each < 128) or chr(each) in "_-.~" else 32
     for each in range(256)
 ).lower()
+_SIGNS = bytes(32 if each == 32 else 97 for each in _WORDS)
+_LONG_WORD = b"a" * LONG
 _SHAPES = bytes(
     48 if 48 <= each <= 57 else 65 if 65 <= each <= 90 else 45 if each in (32, 45) else 97
     for each in range(256)
@@ -65,7 +67,7 @@ class Glance:
     def rules(self, encoded: bytes, lower: str) -> list[Rule]:
         """Those rules, in the order in which they were given."""
         found = [*self._always, *_standing(self._text, lower)]
-        if len(encoded) >= LONG:
+        if _LONG_WORD in encoded.translate(_SIGNS):  # most texts have none: they are not split
             words = encoded.translate(_WORDS).split()
             long = [word for word in words if len(word) >= LONG]
             if long:

@@ -65,8 +65,9 @@ class Masks:
         return self._short(value) if len(value) <= SHORT else self._redactor.text(value)
 
     def harmless(self, names: Iterable[str | None]) -> bool:
-        """Is there surely no secret in any of them? One look at all."""
-        return self._clear("\n".join(filter(None, names)).encode("utf-8", "replace"))
+        """Is there surely no secret in any of them? One look at all, each in a line of its own that
+        no key goes on after."""
+        return self._clear(" \n".join(filter(None, names)).encode("utf-8", "replace"))
 
     def json(self, value: Json) -> str | None:
         """A redacted value as JSON text, None for nothing (None, {} and [])."""

@@ -21,8 +21,6 @@ REFERENCES: dict[str, tuple[str, ...]] = {
 }
 """The tables that rows of calls refer to, in the columns that come after that of their span."""
 
-WORDS = "INSERT INTO message_words (rowid, words) VALUES (?, ?)"
-
 _KNOWN = "SELECT t.digest, t.id FROM json_each(?) j JOIN {} t ON t.digest = j.value"
 
 Values = tuple[Any, ...]
@@ -60,9 +58,10 @@ class TraceIds(Struct):
 
 def insert(
     db: sqlite3.Connection, tables: dict[str, Table], ids: TraceIds, next_ids: NextIds
-) -> None:
-    """Write the rows that a trace has more than before. Raises sqlite3.IntegrityError where one
-    must not be written."""
+) -> list[tuple[int, str]]:
+    """Write the rows that a trace has more than before; gives the rows of messages that are new in
+    the database, each with its words. Raises sqlite3.IntegrityError where a row must not be
+    written."""
     left = dict(tables)
     empty = Table((), [])
     toolsets, messages = (left.pop(name, empty) for name in ("toolset", "message"))
@@ -83,8 +82,8 @@ def insert(
     scores = left.pop("source_score", empty)
     given = ((ids.trace, *row) for row in scores.rows)
     _insert(db, "source_score", ("trace", *scores.columns), given, ())
-    db.executemany(WORDS, [(row[0], row[-1]) for row in new])
     assert not left, "a table that is not written"
+    return [(row[0], row[-1]) for row in new]
 
 
 def _insert(

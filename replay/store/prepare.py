@@ -121,8 +121,9 @@ def _pieces(batch: Batch) -> Iterator[Batch]:
 
 def _prepared(key: str, trace: _Trace, masks: Masks, batch: Batch) -> Prepared:
     header, content = of_header(masks, batch.header), trace.content
+    clear = masks.harmless(name for each in batch.spans for name in _names(each))
     for each in batch.spans:
-        span = of_span(masks, each)
+        span = each if clear else of_span(masks, each)
         if span.id in trace.ids:
             raise BadTrace(header.path or "-", f"span {span.id}", "occurs twice")
         spans.put(content, len(trace.ids), span)
@@ -205,13 +206,18 @@ def _absolute(path: str | None) -> str | None:
 
 def of_span(masks: Masks, span: AnySpan) -> AnySpan:
     """A span whose ids and names are masked."""
-    known = [span.id, span.parent, span.place.span]
+    return span if masks.harmless(_names(span)) else _masked(masks, span)
+
+
+def _names(span: AnySpan) -> tuple[str | None, ...]:
+    """The ids and names of a span."""
+    known = (span.id, span.parent, span.place.span)
     if isinstance(span, ModelCall):
         asked, said = span.request, span.response
-        known += [span.agent, asked.model, said.id, said.model, said.stop_raw]
-    elif isinstance(span, ToolCall):
-        known += [span.call_id, span.asked_by]
-    return span if masks.harmless(known) else _masked(masks, span)
+        return (*known, span.agent, asked.model, said.id, said.model, said.stop_raw)
+    if isinstance(span, ToolCall):
+        return (*known, span.call_id, span.asked_by)
+    return known
 
 
 def _masked(masks: Masks, span: AnySpan) -> AnySpan:

@@ -129,16 +129,44 @@ def of_message(message: Message) -> str:
     return _indexed(message_text(message))
 
 
-def add_trace(db: sqlite3.Connection, trace: int) -> None:
-    """Put the spans of a finished trace into the index, and its messages at their steps."""
-    _add_spans(db, trace)
+_PENDING_CHARS = 4 * 1024 * 1024
+"""So many characters of words wait at most. An index itself holds as much before it writes."""
+
+
+class Pending:
+    """Words that are yet to be put into the index of a table, so many at once.
+
+    Whenever SQLite marks a place to go back to within a transaction, an index writes out what it
+    was given so far as a part of its own, which is then merged with others: a trace at a time, that
+    takes as long as all else that is written of it.
+    """
+
+    def __init__(self) -> None:
+        self._rows: dict[str, list[tuple[int, str]]] = {}
+        self._chars = 0
+
+    def add(self, db: sqlite3.Connection, table: str, rows: list[tuple[int, str]]) -> None:
+        """Have the words of these rows put in with `put`, or now where too many wait."""
+        self._rows.setdefault(table, []).extend(rows)
+        self._chars += sum(len(words) for _, words in rows)
+        if self._chars > _PENDING_CHARS:
+            self.put(db)
+
+    def put(self, db: sqlite3.Connection) -> None:
+        """Put in all that wait."""
+        for table, rows in self._rows.items():
+            db.executemany(f"INSERT INTO {table} (rowid, words) VALUES (?, ?)", rows)
+        self.forget()
+
+    def forget(self) -> None:
+        """None waits any more: their rows were taken back, or they are in the index."""
+        self._rows.clear()
+        self._chars = 0
+
+
+def add_places(db: sqlite3.Connection, trace: int) -> None:
+    """Put the messages of a finished trace at their steps."""
     db.executemany("INSERT OR IGNORE INTO message_step VALUES (?, ?, ?)", list(_places(db, trace)))
-
-
-def _add_spans(db: sqlite3.Connection, trace: int) -> None:
-    db.executemany(
-        "INSERT INTO span_words (rowid, words) VALUES (?, ?)", list(_span_words(db, trace))
-    )
 
 
 def take_trace(db: sqlite3.Connection, trace: int) -> None:
@@ -148,7 +176,7 @@ def take_trace(db: sqlite3.Connection, trace: int) -> None:
     """
     db.executemany(
         "INSERT INTO span_words (span_words, rowid, words) VALUES ('delete', ?, ?)",
-        list(_span_words(db, trace)),
+        span_words(db, trace),
     )
 
 
@@ -163,7 +191,7 @@ def refill(db: sqlite3.Connection) -> None:
         words = _indexed(stored_text(dialect, body))
         db.execute("INSERT INTO message_words (rowid, words) VALUES (?, ?)", (row, words))
     for (trace,) in db.execute("SELECT id FROM trace WHERE complete").fetchall():
-        _add_spans(db, trace)
+        db.executemany("INSERT INTO span_words (rowid, words) VALUES (?, ?)", span_words(db, trace))
 
 
 _FOREIGN = re.compile(r"[^\w\x00-\x7f]+")
@@ -176,11 +204,10 @@ def _indexed(words: str) -> str:
     return _FOREIGN.sub(" ", folded(words)).encode(errors="ignore").decode()
 
 
-def _span_words(db: sqlite3.Connection, trace: int) -> Iterator[tuple[int, str]]:
-    for row, _, *known in db.execute(f"{SPANS} WHERE s.trace = ?", (trace,)).fetchall():
-        said = span_text(*known)
-        if said:
-            yield row, _indexed(said)
+def span_words(db: sqlite3.Connection, trace: int) -> list[tuple[int, str]]:
+    """The spans of a trace that say something, as `span_words` is given them."""
+    spans = db.execute(f"{SPANS} WHERE s.trace = ?", (trace,))
+    return [(row, _indexed(said)) for row, _, *known in spans if (said := span_text(*known))]
 
 
 # --- the steps a message counts for

@@ -97,6 +97,8 @@ class Writer:
         self._masks = Masks(store.redactor)
         self._preparer = Preparer(self._masks)
         self._next = NextIds()
+        self._words = text_index.Pending()
+        self._depth = 0
         self._left: set[str] | None = None
         """Keys of traces that a writer before this one left unfinished."""
         for setting in _MANY_ROWS:
@@ -143,15 +145,25 @@ class Writer:
         with self._writing() as db:
             open_ = self._open.get(made.key) or self._begin(db, made)
             open_.about, open_.path = made.about, made.path
-            insert(db, made.tables, open_.ids, self._next)
+            self._words.add(db, "message_words", insert(db, made.tables, open_.ids, self._next))
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction. The next ids of tables are known up to its end: nobody else can write."""
+        """A transaction. The next ids of tables are known up to its end: nobody else can write.
+        At its end words are put into their indexes."""
         if not self._store.db.in_transaction:
             self._next.forget()
         with self._store.writing() as db:
-            yield db
+            self._depth += 1
+            try:
+                yield db
+                if self._depth == 1:
+                    self._words.put(db)
+            except BaseException:
+                self._words.forget()
+                raise
+            finally:
+                self._depth -= 1
 
     def finish(self, key: str) -> Finished:
         """Number, sum and show the trace.
@@ -170,7 +182,7 @@ class Writer:
             self._describe(db, open_, problems)
             _sum(db, open_.row)
             environments.fill(db, (open_.row,))
-            verdict = _settle(db, key, open_.row, replace=self._replace)
+            verdict = _settle(db, key, open_.row, self._words, replace=self._replace)
             fuller, outdone = _others(db, key, verdict)
             if verdict != "new":  # rows were taken away, and their ids are free again
                 self._next.forget()
@@ -353,14 +365,16 @@ def _sum(db: sqlite3.Connection, row: int) -> None:
     db.execute("UPDATE trace SET content = ? WHERE id = ?", (content, row))
 
 
-def _settle(db: sqlite3.Connection, key: str, row: int, *, replace: bool) -> Verdict | None:
+def _settle(
+    db: sqlite3.Connection, key: str, row: int, words: text_index.Pending, *, replace: bool
+) -> Verdict | None:
     """Show the new rows, keep the old ones, or neither: None says that they contradict."""
     old = db.execute(
         "SELECT id, content, live_until_ns IS NOT NULL FROM trace WHERE key = ? AND complete",
         (key,),
     ).fetchone()
     if old is None:
-        _show(db, row)
+        _show(db, row, words)
         return "new"
     before, said, live = old
     new = db.execute("SELECT content FROM trace WHERE id = ?", (row,)).fetchone()
@@ -376,8 +390,9 @@ def _settle(db: sqlite3.Connection, key: str, row: int, *, replace: bool) -> Ver
         return "lesser"
     if live:
         _take_place(db, before, row)
+    words.put(db)  # which may be those of what goes
     remove(db, before)
-    _show(db, row)
+    _show(db, row, words)
     return "grown" if grown else "replaced"
 
 
@@ -402,10 +417,11 @@ def _take_place(db: sqlite3.Connection, old: int, new: int) -> None:
     db.execute(f"UPDATE trace SET imported_ns = ({place}) WHERE id = ?", (old, new))
 
 
-def _show(db: sqlite3.Connection, row: int) -> None:
+def _show(db: sqlite3.Connection, row: int, words: text_index.Pending) -> None:
     """The trace is whole: lists show it, sums count it, a search finds it."""
     db.execute("UPDATE trace SET complete = 1 WHERE id = ?", (row,))
-    text_index.add_trace(db, row)
+    text_index.add_places(db, row)
+    words.add(db, "span_words", text_index.span_words(db, row))
 
 
 def remove(db: sqlite3.Connection, row: int) -> None:

@@ -324,14 +324,16 @@ class Index:
         known = self._tokens
         for run in filterfalse(known.__contains__, dict.fromkeys(_runs(text))):
             token = run.strip(_EDGES)
-            if token and token not in known:
+            if token.isalpha():
+                known.setdefault(token, at)
+            elif token and token not in known:
                 self._enter(token, at)
         for grouped in _GROUPED.findall(text) if _THOUSANDS.search(text) else ():
             self._numbers.setdefault(number(grouped) or grouped, at)
 
     def _enter(self, token: str, at: int) -> None:
         self._tokens[token] = at
-        if token[-1].isdecimal() or token[0].isdecimal():
+        if token[0].isdecimal() or token[0] == "+":  # its other edges are off
             digits = number(token)
             if digits is not None:
                 self._numbers.setdefault(digits, at)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -32,13 +33,16 @@ class Instruction(Struct, frozen=True, kw_only=True):
 def instructions(reading: Reading) -> Iterator[Instruction]:
     """What people said, sentence by sentence; a list is one with the line above it."""
     for step, place, text in _texts(reading):
-        listed = _LIST.sub(lambda match: ": " + ", ".join(_ITEM.findall(match[1])), text)
-        for line in _SENTENCE.split(listed):
-            sentence = _LINE_MARKS.sub("", line.replace("**", "")).strip()
-            if sentence and len(sentence) <= _LONGEST:
-                yield Instruction(
-                    sentence=sentence, step=step, place=place, short=len(text) <= _SHORT
-                )
+        for sentence in _sentences(text):
+            yield Instruction(sentence=sentence, step=step, place=place, short=len(text) <= _SHORT)
+
+
+@lru_cache(64)  # many runs have one prompt
+def _sentences(text: str) -> tuple[str, ...]:
+    listed = _LIST.sub(lambda match: ": " + ", ".join(_ITEM.findall(match[1])), text)
+    lines = (_LINE_MARKS.sub("", line.replace("**", "")) for line in _SENTENCE.split(listed))
+    found = (line.strip() for line in lines)
+    return tuple(sentence for sentence in found if sentence and len(sentence) <= _LONGEST)
 
 
 def _texts(reading: Reading) -> Iterator[tuple[int, str, str]]:

@@ -88,6 +88,9 @@ _PAGE = re.compile(
 )
 """How a browser that speaks in a chat shows a page."""
 
+_OF_PAGES = ("viewport", "ocr of the page", "screenshot of")
+"""Of these one stands in every such text."""
+
 _ERROR = re.compile(r"\s*(?:error\b|\w*(?:error|exception)\b)", re.I)
 _TRACEBACK = re.compile(
     r"Traceback \(most recent call last\):.*?\n(?=\S*(?:Error|Exception)\b)", re.S
@@ -98,7 +101,8 @@ _SHOWN = 200
 
 def shows_page(turn: Turn) -> bool:
     """Is a turn a browser's, which shows a page rather than says anything?"""
-    return bool(_PAGE.search(turn.said))
+    small = without_case(turn.said)
+    return any(words in small for words in _OF_PAGES) and _PAGE.search(turn.said) is not None
 
 
 def first_observation(reading: Reading) -> int | None:
@@ -262,16 +266,24 @@ def new_facts(reading: Reading, shown: Iterable[Source]) -> Iterator[tuple[Turn,
 
 
 class _Read:
-    """The words of the texts that were added; a piece that came before is not read again."""
+    """The words of the texts that were added, which are read once somebody asks for a word: many a
+    run states no fact. A piece that came before is not read again."""
 
     def __init__(self) -> None:
+        self._texts: list[str] = []
         self._pieces: set[str] = set()
         self._words: set[str] = set()
 
     def __contains__(self, word: str) -> bool:
+        for text in self._texts:
+            self._read(text)
+        self._texts.clear()
         return _plain(word) in self._words
 
     def add(self, text: str) -> None:
+        self._texts.append(text)
+
+    def _read(self, text: str) -> None:
         fresh = set(_pieces(text.lower()))
         fresh -= self._pieces
         self._pieces |= fresh

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -158,7 +159,7 @@ def prohibitions(case: RuleContext) -> list[Prohibition]:
 def forbidden(case: RuleContext, told: Instruction) -> Iterator[Prohibition]:
     """What one sentence forbids."""
     sentence, step, place = told.sentence, told.step, told.place
-    if sentence.endswith("?"):
+    if sentence.endswith("?") or not _may_forbid(sentence):
         return
     for match in _FORBIDS.finditer(sentence):
         named = list(_items(match["what"]))
@@ -183,6 +184,13 @@ def forbidden(case: RuleContext, told: Instruction) -> Iterator[Prohibition]:
     rather = _RATHER.search(sentence)
     if rather is not None and not _CONDITION.search(sentence.replace(rather[0], rather["what"])):
         yield from _named_tool(case, rather["what"], sentence, step, place)
+
+
+@lru_cache(4096)  # a prompt is a hundred sentences, and many runs have one prompt
+def _may_forbid(sentence: str) -> bool:
+    """Does a sentence speak as one does that forbids?"""
+    found = any(each.search(sentence) for each in (_FORBIDS, _USE, _RATHER))
+    return found or _ONLY.match(sentence) is not None
 
 
 _NEXT = re.compile(r"\s*(?:[,;(]|\b(?:or|and|nor)\b)\s*")

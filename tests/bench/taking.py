@@ -98,21 +98,24 @@ def rows(folder: Path, megabytes: int = exports.MEGABYTES) -> Iterator[Row]:
 
 
 class Stages(Struct):
-    """Processor seconds of each part of an import, what it asked of SQLite and what it keeps."""
+    """Processor seconds of each part of an import and what it keeps; `statements`, which are
+    counted in a run of their own, are what it asks of SQLite."""
 
     read_s: float
     prepare_s: float
     write_s: float
     diagnose_s: float
     keep_s: float
-    statements: int
     disk_bytes: int
+    statements: int
 
 
 def _stage_rows(made: Corpus, source: Path, database: Path) -> Iterator[Row]:
     """Where the time goes, and what more processes can take of it: one writes, the others share
     what is left."""
     found = msgspec.json.decode(_output("stages", source, database), type=Stages)
+    database.unlink()
+    counted = msgspec.json.decode(_output("statements", source, database), type=Stages)
     parts = {
         "reading": found.read_s,
         "masks and digests": found.prepare_s,
@@ -131,7 +134,7 @@ def _stage_rows(made: Corpus, source: Path, database: Path) -> Iterator[Row]:
     )
     yield Row(
         "counts that depend on no clock",
-        f"{found.statements / made.spans:.2f} SQL statements and"
+        f"{counted.statements / made.spans:.2f} SQL statements and"
         f" {found.disk_bytes / made.spans:.0f} bytes a span",
         "a row written is a statement",
     )
@@ -198,8 +201,9 @@ def import_all(source: Path, database: Path) -> None:
         store.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
-def stages(source: Path, database: Path) -> None:
-    """The same in one process, its parts one after the other for each trace."""
+def stages(source: Path, database: Path, *, counting: bool) -> None:
+    """The same in one process, its parts one after the other for each trace. Where it is `counting`
+    statements its seconds mean nothing: each is written out with all of its values for that."""
     spent = [0.0] * 5
     ran = [0]
 
@@ -219,7 +223,8 @@ def stages(source: Path, database: Path) -> None:
 
     with open_ledger(database) as store:
         writer = Writer(store)
-        store.db.set_trace_callback(count)
+        if counting:
+            store.db.set_trace_callback(count)
         keys: list[str] = []
         read = timed(0, formats.load(Source(source), Tally()))
         prepared = timed(1, writer.prepare(read))
@@ -241,8 +246,8 @@ def stages(source: Path, database: Path) -> None:
         write_s=spent[2],
         diagnose_s=spent[3],
         keep_s=spent[4],
-        statements=ran[0],
         disk_bytes=database.stat().st_size,
+        statements=ran[0],
     )
     sys.stdout.buffer.write(msgspec.json.encode(found))
 
@@ -311,8 +316,8 @@ WORK: dict[str, Callable[[Path, Path], None]] = {
 
 def main(work: str, source: str, database: str) -> None:
     """Do one of them and say what it took."""
-    if work == stages.__name__:
-        stages(Path(source), Path(database))
+    if work in ("stages", "statements"):
+        stages(Path(source), Path(database), counting=work == "statements")
         return
     start = time.perf_counter()
     WORK[work](Path(source), Path(database))

@@ -22,6 +22,7 @@ from replay.trace import (
     Header,
     Message,
     ModelCall,
+    OtherSpan,
     Request,
     SourceScore,
     extend,
@@ -80,6 +81,10 @@ def test_a_table_that_is_not_written_is_not_forgotten() -> None:
 def asking(name: str, *texts: str) -> ModelCall:
     said = [Message(dialect="openai", body={"role": "user", "content": text}) for text in texts]
     return ModelCall(id=name, name="chat", request=Request(context=extend(None, said)))
+
+
+def failing(name: str, words: str) -> OtherSpan:
+    return OtherSpan(id=name, name="part", operation="span", status="error", error=words)
 
 
 def batch(name: str, *spans: AnySpan, last: bool = True) -> Batch:
@@ -167,3 +172,38 @@ def test_what_a_refused_batch_held_is_not_taken_for_stored() -> None:
         assert isinstance(kept, ModelCall)
         assert kept.request.context is not None
         assert kept.request.context.message.body["content"] == "hello"
+
+
+def test_words_are_put_into_their_index_once_all_else_of_a_transaction_is_written() -> None:
+    """A statement that can be taken back makes an index write out what it was given before."""
+    ran: list[str] = []
+    with Store.open(":memory:") as store:
+        store.db.set_trace_callback(ran.append)
+        Writer(store).take([batch(f"trace {n}", asking("a", f"word {n}")) for n in range(3)])
+        store.db.set_trace_callback(None)
+    shown = [at for at, said in enumerate(ran) if said.startswith("UPDATE trace SET complete")]
+    words = [at for at, said in enumerate(ran) if said.startswith("INSERT INTO message_words")]
+    assert len(words) == 3
+    assert max(shown) < min(words)
+
+
+def test_words_of_a_trace_that_grows_within_a_transaction_are_those_of_what_it_is() -> None:
+    first = batch("one", failing("a", "early"))
+    grown = batch("one", failing("a", "early"), failing("b", "later"))
+    with Store.open(":memory:") as store:
+        found = Writer(store).take([first, grown])
+        assert [each.verdict for each in found if isinstance(each, Finished)] == ["new", "grown"]
+        asked = "SELECT count(*) FROM span_words WHERE span_words MATCH ?"
+        said = [store.db.execute(asked, (word,)).fetchone()[0] for word in ("early", "later")]
+        assert said == [1, 1]
+
+
+def test_of_what_is_taken_back_no_word_is_put_into_an_index() -> None:
+    with Store.open(":memory:") as store:
+        writer = Writer(store)
+        with pytest.raises(BadTrace):
+            writer.write(batch("twice", asking("a", "lost"), asking("a", "lost")))
+        writer.take([batch("good", asking("a", "kept"))])
+        asked = "SELECT count(*) FROM message_words WHERE message_words MATCH ?"
+        said = [store.db.execute(asked, (word,)).fetchone()[0] for word in ("lost", "kept")]
+        assert said == [0, 1]

@@ -255,8 +255,9 @@ _VOCABULARIES = ("openinference.", "traceloop.", "langfuse.", "langsmith.", "mlf
 
 def _vocabulary(raw: RawSpan) -> str:
     """Whose words a span is written in: two instrumentations seldom share them."""
-    for stem in _VOCABULARIES:
-        if any(name.startswith(stem) for name in raw.attributes):
+    foreign = [name for name in raw.attributes if name.startswith(_VOCABULARIES)]
+    for stem in _VOCABULARIES if foreign else ():
+        if any(name.startswith(stem) for name in foreign):
             return stem
     return "gen_ai."
 

@@ -188,13 +188,15 @@ def _figures(span: Known, outputs: Json) -> dict[str, Json]:
     taken beside the span's own only where both count the same input."""
     given = span.raw.attributes
     told = _service_counts(given)
+    response = _parse_raw(outputs)
     if told is None and not _counts(span):
-        told = max(usage_of(outputs), usage_of(_parse_raw(outputs)), key=len)
+        told = max(usage_of(outputs), usage_of(response), key=len)
     total = span.of(attributes.USAGE_IN)
     same = told is not None and total in (None, told.get("gen_ai.usage.input_tokens"))
-    costs = {"costDetails": given.get("langfuse.observation.cost_details")}
-    cost = usd(obj(readable(given.get("mlflow.llm.cost"))).get("total_cost")) or service_cost(costs)
-    why = _why(_parse_raw(outputs)) if span.of(attributes.STOP) is None else None
+    cost = usd(obj(readable(given.get("mlflow.llm.cost"))).get("total_cost"))
+    costs = given.get("langfuse.observation.cost_details")
+    cost = cost or (service_cost({"costDetails": costs}) if costs is not None else None)
+    why = _why(response) if span.of(attributes.STOP) is None else None
     return {
         **(told if told is not None and same else {}),
         **present(**{"gen_ai.usage.cost": cost or None}),
@@ -208,8 +210,8 @@ def _service_counts(given: dict[str, Any]) -> dict[str, Json] | None:
     told = next(
         (c for each in (details, given.get(_LANGSMITH)) if (c := figures(readable(each)))), None
     )
-    mlflow = mlflow_counts(given.get("mlflow.chat.tokenUsage"))
-    return told or mlflow or service_counts({"usageDetails": details}) or None
+    told = told or mlflow_counts(given.get("mlflow.chat.tokenUsage"))
+    return told or (service_counts({"usageDetails": details}) if details else None) or None
 
 
 _LANGSMITH = "langsmith.metadata.usage_metadata"

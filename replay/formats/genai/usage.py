@@ -80,6 +80,8 @@ def usage_of(response: Json) -> dict[str, Json]:
     """The counts that stand in a response: its own, those of its message, or those that LangChain
     notes beside it; {} where there are none."""
     given = obj(response)
+    if not given:
+        return {}
     message: Json = given.get("message")
     first: Json = given.get("generations")
     while isinstance(first, list) and first:
