@@ -390,7 +390,9 @@ CREATE TABLE first_word (
         *of_suggestion,
         f"""
 CREATE TRIGGER first_word_of_run AFTER UPDATE OF preferred, outcome, task ON trace
-  WHEN old.preferred OR new.preferred
+  WHEN (old.preferred OR new.preferred) AND (
+    EXISTS (SELECT 1 FROM suggestion WHERE trace = new.key)
+    OR EXISTS (SELECT 1 FROM first_word WHERE run = new.run))
 BEGIN
   {dropped}new.run;{FIRST_WORDS}
     AND p.run = new.run;
