@@ -4,6 +4,8 @@ Importers build these values, the store keeps them, every judgement reads them. 
 as its provider wrote it, tagged with its dialect; its text, calls and results are views of it
 (`replay.messages`). A context is a chain: a node is one message after a parent node, so that the
 steps of a run share what they have in common. Unknown is `None`, everywhere.
+
+No value refers back to what holds it, so none is looked at for cycles (`gc=False`).
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ Effect: TypeAlias = Literal["read", "write", "unknown"]
 TimeQuality: TypeAlias = Literal["exact", "derived", "none"]
 
 
-class Message(Struct, frozen=True, kw_only=True):
+class Message(Struct, frozen=True, gc=False, kw_only=True):
     """One chat message, provider-native. `body` has at least `role` and, mostly, `content`."""
 
     dialect: Dialect
@@ -39,7 +41,7 @@ class Message(Struct, frozen=True, kw_only=True):
         return str(self.body.get("role", ""))
 
 
-class Context(Struct, frozen=True, eq=False, kw_only=True):
+class Context(Struct, frozen=True, gc=False, eq=False, kw_only=True):
     """A conversation as a chain node: `message` after everything in `parent`."""
 
     message: Message
@@ -69,7 +71,7 @@ def extend(context: Context | None, messages: Iterable[Message]) -> Context | No
     return context
 
 
-class Tool(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Tool(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """A tool as offered to the model. `schema` is JSON Schema; `extra` what else was declared."""
 
     name: str
@@ -78,7 +80,7 @@ class Tool(Struct, frozen=True, kw_only=True, omit_defaults=True):
     extra: dict[str, Json] = field(default_factory=dict)
 
 
-class Request(Struct, frozen=True, eq=False, kw_only=True):
+class Request(Struct, frozen=True, gc=False, eq=False, kw_only=True):
     """What the model was asked.
 
     `system` is the leading system message, lifted out of the chat in every dialect.
@@ -92,7 +94,7 @@ class Request(Struct, frozen=True, eq=False, kw_only=True):
     context: Context | None = None
 
 
-class Response(Struct, frozen=True, eq=False, kw_only=True):
+class Response(Struct, frozen=True, gc=False, eq=False, kw_only=True):
     """What it answered. `stop` is normalised, `stop_raw` the source's word."""
 
     message: Message | None = None
@@ -102,7 +104,7 @@ class Response(Struct, frozen=True, eq=False, kw_only=True):
     stop_raw: str | None = None
 
 
-class Usage(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Usage(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """Tokens. `input_tokens` is the total, cache included; the cache figures are parts of it."""
 
     input_tokens: int | None = None
@@ -113,7 +115,7 @@ class Usage(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cache_write_1h_tokens: int | None = None
 
 
-class Cost(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Cost(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """Money in USD, and where the figure is from.
 
     `source` is "recorded" (the trace says so) or "priced" (by us); `prices` names the price
@@ -145,7 +147,7 @@ NO_TOOLS = "tool definitions not recorded"
 """The two reasons that `arc attach` can lift; importers use these words."""
 
 
-class Fidelity(Struct, frozen=True, kw_only=True):
+class Fidelity(Struct, frozen=True, gc=False, kw_only=True):
     """A level with the reasons that keep it from being better."""
 
     level: Level
@@ -157,7 +159,7 @@ class Fidelity(Struct, frozen=True, kw_only=True):
         return Fidelity(level=self.level, reasons=tuple(reasons))
 
 
-class Place(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Place(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """Where in the source a span was read: its own id there, message index, line (from 1)."""
 
     span: str | None = None
@@ -165,7 +167,7 @@ class Place(Struct, frozen=True, kw_only=True, omit_defaults=True):
     line: int | None = None
 
 
-class Observation(Struct, frozen=True, eq=False, kw_only=True):
+class Observation(Struct, frozen=True, gc=False, eq=False, kw_only=True):
     """What a tool returned: a view of the message that carried it.
 
     `block` is the index of the result's block in the message's content list, None where the
@@ -176,7 +178,7 @@ class Observation(Struct, frozen=True, eq=False, kw_only=True):
     block: int | None = None
 
 
-class Span(Struct, frozen=True, eq=False, kw_only=True, tag_field="kind"):
+class Span(Struct, frozen=True, gc=False, eq=False, kw_only=True, tag_field="kind"):
     """Fields every span has. `parent` None is the root; times are ns since the epoch, UTC."""
 
     id: str
@@ -245,7 +247,7 @@ class OtherSpan(Span, frozen=True, eq=False, kw_only=True, tag="other"):
 AnySpan: TypeAlias = AgentSpan | ModelCall | ToolCall | Retrieval | OtherSpan
 
 
-class Outcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Outcome(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """How the run ended and who said so; never inferred from the status of a span."""
 
     status: Literal["passed", "failed", "unknown"] = "unknown"
@@ -253,7 +255,7 @@ class Outcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
     by: str | None = None
 
 
-class SourceScore(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SourceScore(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """A score or annotation found in the source; `span` None scores the whole run."""
 
     name: str
@@ -277,7 +279,7 @@ CITED = "citation"
 """The name of a score that only says: the source's judge cites this step."""
 
 
-class Header(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Header(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """What is known of a trace as a whole.
 
     `format` and `source_id` (with `item` in a file of several runs) make its identity; `run` is
@@ -311,7 +313,7 @@ GOLDEN = "arc.golden"
 do: `"<version> <digest>"`."""
 
 
-class Batch(Struct, frozen=True, eq=False, kw_only=True):
+class Batch(Struct, frozen=True, gc=False, eq=False, kw_only=True):
     """A piece of one trace: its header as known so far and some of its spans, in any order.
 
     The last batch of a trace has `last=True`; a later header replaces an earlier one.
@@ -323,7 +325,7 @@ class Batch(Struct, frozen=True, eq=False, kw_only=True):
     last: bool = False
 
 
-class Step(Struct, frozen=True, eq=False, kw_only=True):
+class Step(Struct, frozen=True, gc=False, eq=False, kw_only=True):
     """One model call in one thread, the tool calls it asked for, and their observations."""
 
     index: int
@@ -332,7 +334,7 @@ class Step(Struct, frozen=True, eq=False, kw_only=True):
     acts: tuple[ToolCall, ...] = ()
 
 
-class Trace(Struct, frozen=True, eq=False, kw_only=True):
+class Trace(Struct, frozen=True, gc=False, eq=False, kw_only=True):
     """A recorded run as its readers see it: spans in source order, steps in time order.
 
     `loose` holds tool calls that no model call of the trace asked for.
