@@ -159,11 +159,10 @@ class Writer:
                 yield db
                 if self._depth == 1:
                     self._words.put(db)
-            except BaseException:
-                self._words.forget()
-                raise
             finally:
                 self._depth -= 1
+                if not self._depth:  # where it failed, what they are of was taken back
+                    self._words.forget()
 
     def finish(self, key: str) -> Finished:
         """Number, sum and show the trace.
