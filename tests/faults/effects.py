@@ -50,6 +50,7 @@ CLIENTS = {
 }
 WRITERS = {
     "arc_tui/commands.py": "/dev/null, when the reader of a pipe had enough",
+    "arc_tui/workers.py": "/dev/null, in the place of a forked process's own streams",
     "arc_tui/importing.py": "the demo's database",
     "arc_tui/config.py": "the file of settings, by `arc config --init`",
     "arc_tui/features/error_injection/command.py": "the file named by --export",
