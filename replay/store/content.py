@@ -28,6 +28,9 @@ _KEPT_BYTES = 8 * 1024 * 1024
 """So much of what messages say is remembered from trace to trace: prompts come again in each."""
 
 
+_QUOTES = ('"', "'", "`", "\\")
+
+
 class Stored(Struct, frozen=True, gc=False):
     """A row of content: its number in the trace, its digest, and how many values in it are
     masked. Two for each message of a long trace are kept up to its end."""
@@ -66,8 +69,12 @@ class Masks:
 
     def harmless(self, names: Iterable[str | None]) -> bool:
         """Is there surely no secret in any of them? One look at all, each in a line of its own that
-        no key goes on after."""
-        return self._clear(" \n".join(filter(None, names)).encode("utf-8", "replace"))
+        no key goes on after. What is quoted may be cut off at the end of a name, which is no end
+        here: that is looked at alone."""
+        joined = " \n".join(filter(None, names))
+        if any(quote in joined for quote in _QUOTES):
+            return False
+        return self._clear(joined.encode("utf-8", "replace"))
 
     def json(self, value: Json) -> str | None:
         """A redacted value as JSON text, None for nothing (None, {} and [])."""

@@ -207,3 +207,13 @@ def test_of_what_is_taken_back_no_word_is_put_into_an_index() -> None:
         asked = "SELECT count(*) FROM message_words WHERE message_words MATCH ?"
         said = [store.db.execute(asked, (word,)).fetchone()[0] for word in ("lost", "kept")]
         assert said == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "name", ["'password': 'abc,def;123", "`api_key`: `1234-5678-9012", '{"password": "hunter2x']
+)
+def test_a_secret_cut_off_at_the_end_of_a_name_is_seen_among_other_names(name: str) -> None:
+    masks = Masks(Redactor(b"key"))
+    assert masks.text(name) != name
+    assert not masks.harmless(["a span", name, "a model"])
+    assert masks.harmless(["a span", "agent", "a model"])
