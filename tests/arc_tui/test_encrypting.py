@@ -349,7 +349,7 @@ def test_a_key_that_is_too_short_or_cannot_be_is_refused(key: str, open_one: Pat
 def test_a_key_is_typed_twice(open_one: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     typed = iter([KEY, OTHER, KEY, KEY])
     monkeypatch.setattr(unlocking, "_can_ask", lambda: True)
-    monkeypatch.setattr(unlocking, "getpass", lambda *_: next(typed))
+    monkeypatch.setattr("getpass.getpass", lambda *_: next(typed))
     with pytest.raises(ArcError, match="the two keys differ"):
         run(open_one, "db", "encrypt", "--key-from", "prompt")
     run(open_one, "db", "encrypt", "--key-from", "prompt")

@@ -37,7 +37,8 @@ PARSED_ONLY = {
     "arc fleet failures prod 'tool:refund_order model:claude*' --since 1d --json": _STORE,
     "arc fleet scan prod outcome:failed --since 1d": _STORE,
     "arc fleet scan prod --since 2026-11-20 --dask tcp://scheduler.example.com:8786 --yes": _STORE,
-    "arc fleet rm test": _STORE,
+    "arc fleet rm test --keep-findings": _STORE,
+    "arc fleet scan prod --since 1d --into team/arc_findings": _STORE,
 }
 """Examples whose options are read and which are not run, with the reason."""
 

@@ -16,9 +16,10 @@ from arc_tui import importing
 from replay.fleet.connection import Bounds, Connection
 from replay.fleet.stores import address_of
 from taxonomy.judgements.schema import open_ledger
-from tests.fleet import classes, corpus, exporter, langfuse
+from tests.fleet import classes, corpus, exporter, failing, langfuse
 
 RUNS = 60
+BAD = 12
 USER, PASSWORD = "reader", "it's \\secret"
 
 
@@ -155,3 +156,17 @@ def cases(fleet: Store, tmp_path_factory: pytest.TempPathFactory) -> Path:
         fleet.client.command(statement)
     fleet.insert("class_signoz.signoz_index_v3", exporter.signoz_rows(file))
     return file
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs to scan, some of which fail."""
+    path = corpus.write(tmp_path_factory.mktemp("scanned") / "runs.jsonl", RUNS)
+    return failing.write(path, BAD)
+
+
+@pytest.fixture(scope="session")
+def scanned(fleet: Store, runs: Path) -> Store:
+    """A database with these runs."""
+    fleet.fill("scanned", runs)
+    return fleet

@@ -18,12 +18,10 @@ from taxonomy.fleet import findings_table
 from taxonomy.fleet.findings_table import FindingsTable
 from taxonomy.judgements import scans
 from taxonomy.judgements.schema import open_ledger
-from tests.fleet.conftest import PASSWORD, RUNS, Store
+from tests.fleet.conftest import BAD, PASSWORD, RUNS, Store
 from tests.fleet.server import CLERK, VIEWER
 from tests.fleet.test_command import LONG_AGO, arc, refused
-from tests.fleet.test_scan import BAD, database, runs, scanned, stopped_after, told
-
-__all__ = ["runs", "scanned"]  # fixtures
+from tests.fleet.test_scan import database, stopped_after, told
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 

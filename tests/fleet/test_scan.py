@@ -28,15 +28,14 @@ from replay.fleet.stores import variable
 from taxonomy.fleet.compile import Window
 from taxonomy.judgements import scans
 from taxonomy.judgements.schema import open_ledger
-from tests.fleet import corpus, failing
-from tests.fleet.conftest import PASSWORD, RUNS, Store
+from tests.fleet import failing
+from tests.fleet.conftest import BAD, PASSWORD, RUNS, Store
 from tests.fleet.corpus import BEGAN_NS, DAY_NS
 from tests.fleet.test_command import LONG_AGO, arc, refused
 from tests.replay.otlp_case import hexed
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
-BAD = 12
 ALL = Window(BEGAN_NS - DAY_NS, BEGAN_NS + 30 * DAY_NS)
 
 
@@ -45,19 +44,6 @@ def _at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ARC_CONFIG_DIR", str(tmp_path / "conf"))
     monkeypatch.setenv("ARC_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv(variable("prod"), PASSWORD)
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = corpus.write(tmp_path_factory.mktemp("scanned") / "runs.jsonl", RUNS)
-    return failing.write(path, BAD)
-
-
-@pytest.fixture(scope="module")
-def scanned(fleet: Store, runs: Path) -> Store:
-    """A database with these runs."""
-    fleet.fill("scanned", runs)
-    return fleet
 
 
 @pytest.fixture
