@@ -199,14 +199,19 @@ FROM (SELECT *, if(got = '', said, got) AS reply, asked <> '' AND (bad OR got <>
   if(bad, JSONExtractKeys(asked), []) AS keys
 FROM (
   SELECT {d.trace} AS trace, {d.span} AS id, toUnixTimestamp64Nano({d.start}) AS at,
-    {d.kind} AS kind, {d.parent} = '' AS is_root, {d.failed} AS bad,
-    if(kind = 'tool', {d.tool}, '') AS tool_name, if(kind = 'tool', {arguments}, '') AS asked,
-    if(kind = 'tool', {result}, '') AS got, if(kind = 'model', {stop}, '') AS stop,
-    if(kind = 'model', {answer}, '') AS answer, kind = 'model' AND {offers} <> '' AS offers,
-    if(bad, {d.message}, '') AS said
-  FROM (SELECT * FROM {d.spans} WHERE {d.trace} IN ({traces}) AND {since})
-  WHERE kind IN ('tool', 'model') OR is_root
+    {d.parent} = '' AS is_root, arc_bad AS bad,
+    if(arc_kind IN ('tool', 'model') OR (arc_kind = 'agent' AND is_root), arc_kind, '') AS kind,
+    if(arc_kind = 'tool', {d.tool}, '') AS tool_name,
+    if(arc_kind = 'tool', {arguments}, '') AS asked, if(arc_kind = 'tool', {result}, '') AS got,
+    if(arc_kind = 'model', {stop}, '') AS stop, if(arc_kind = 'model', {answer}, '') AS answer,
+    arc_kind = 'model' AND {offers} <> '' AS offers, if(bad, {d.message}, '') AS said
+  FROM (SELECT *, {d.kind} AS arc_kind, {d.failed} AS arc_bad FROM {d.spans}
+    WHERE {d.trace} IN ({traces}) AND {since})
 ))))
+"""
+"""Of agents only a root is of that kind here. The long expressions stand once, under names that no
+table has, and nothing is asked of them in a WHERE: the store would work them out a second time,
+before it reads the rest of a span.
 """
 
 _CALL = (
@@ -221,7 +226,7 @@ SELECT *, arrayMap(call -> arrayCount(ask -> ask <= call.1, asks), calls) AS ste
   arrayMap(call -> call.4, calls) AS same, arrayMap(call -> call.9, calls) AS passing,
   arrayMap(call -> call.10, calls) AS waits, length(calls) AS n
 FROM (
-SELECT trace, min(at) AS began, countIf(kind IN ('model', 'tool', 'agent')) AS known,
+SELECT trace, minIf(at, kind <> '' OR is_root) AS began, countIf(kind <> '') AS known,
   groupArrayIf(at, kind = 'model') AS asks,
   arraySort(call -> (call.1, call.2), groupArrayIf(({call}), kind = 'tool')) AS every,
   arrayFilter((call, nth) -> nth = 1, every, arrayEnumerateUniq(arrayMap(call -> call.2, every)))
