@@ -25,6 +25,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -210,12 +211,17 @@ def refuse_foreign(db: sqlite3.Connection, path: Path | str) -> None:
     """
     rows = db.execute("SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL")
     for kind, name, sql in rows.fetchall():
-        for text in active(kind, sql):
-            if digest(text) not in KNOWN and (kind != "view" or name.lower() in NAMES):
-                raise StoreUnusable(
-                    f"{path}: refused: it contains the {kind} {name!r}, which arc did not create",
-                    "Try: another --db; arc import, to read databases of other programs",
-                )
+        if is_foreign(kind, sql) and (kind != "view" or name.lower() in NAMES):
+            raise StoreUnusable(
+                f"{path}: refused: it contains the {kind} {name!r}, which arc did not create",
+                "Try: another --db; arc import, to read databases of other programs",
+            )
+
+
+@lru_cache(maxsize=256)  # each question of the app opens the database anew, always the same one
+def is_foreign(kind: str, sql: str) -> bool:
+    """Does something run by itself in an entry of the schema that no version of `arc` made?"""
+    return any(digest(text) not in KNOWN for text in active(kind, sql))
 
 
 def active(kind: str, sql: str) -> Iterator[Sequence[str]]:

@@ -98,6 +98,9 @@ def main() -> None:
             _print_counts(given.words, keep=given.keep)
         else:
             groups = GROUPS | FULL if given.full else GROUPS
+            for word in given.words:
+                if not any(word in name for name in groups):
+                    raise ArcError(f"no group '{word}'", f"Groups: {', '.join(groups)}")
             _print_rows(_sized(groups, given), given.words, keep=given.keep)
     except ArcError as error:
         sys.exit(f"{error.message}\n{error.hint or ''}".rstrip())

@@ -226,9 +226,8 @@ def fill(client: Any, runs: int) -> int:
 SAMPLE = 500
 """Runs that are pulled, to be compared with what the store says of them."""
 
-SCANNED = 1_200
-"""Runs that one worker scans, and then two: an even number of whole partitions, so that two workers
-can have as much to do."""
+SCANNED = 5_000
+"""Runs that one worker scans, and then two."""
 
 OPENED = 5
 """Runs that are opened, one after another."""
