@@ -278,6 +278,7 @@ class RunsScreen(Watching):
         if self._reading.under_way and event.arrangement == self.arrangement:
             self.listed = event.page
             self.table.cursor = 0
+            self._draw()
 
     def on_runs_screen_loaded(self, event: Loaded) -> None:
         if self._reading.finish():
