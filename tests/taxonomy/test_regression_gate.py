@@ -220,9 +220,10 @@ class TestSimulation:
         assert 0.65 <= found.blocked / found.repeats <= 0.92
 
 
-def test_the_bench_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bench_starts_and_names_its_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["bench", "no such row"])
-    main()
+    with pytest.raises(SystemExit, match=r"no group 'no such row'\nGroups: commands, .*import"):
+        main()
 
 
 def test_what_the_docs_print_keeps_what_the_gate_promises() -> None:
