@@ -14,8 +14,8 @@ _PARTS = ("_data", "_idx", "_docsize", "_config", "_content")
 
 
 def rows_of(path: Path) -> dict[str, list[tuple[object, ...]]]:
-    """The rows of each table in the order of their ids, and the words that each row is found by;
-    without what is of the moment, and the settings, which have a key of their own."""
+    """The rows of each table in the order of their primary keys, and the words that each row is
+    found by; without what is of the moment, and the settings, which have a key of their own."""
     found: dict[str, list[tuple[object, ...]]] = {}
     with closing(sqlite3.connect(path)) as db:
         names = [
@@ -30,7 +30,9 @@ def rows_of(path: Path) -> dict[str, list[tuple[object, ...]]]:
                 )
                 found[name] = db.execute(f"SELECT term, doc FROM v_{name} ORDER BY 1, 2").fetchall()
                 continue
-            columns = [row[1] for row in db.execute(f"PRAGMA table_info({name})")]
-            kept = [each for each in columns if each not in _MOMENT.get(name, ())]
-            found[name] = db.execute(f"SELECT {', '.join(kept)} FROM {name}").fetchall()
+            about = db.execute(f"PRAGMA table_info({name})").fetchall()
+            kept = [row[1] for row in about if row[1] not in _MOMENT.get(name, ())]
+            ids = ", ".join(row[1] for row in about if row[5]) or "rowid"
+            sql = f"SELECT {', '.join(kept)} FROM {name} ORDER BY {ids}"
+            found[name] = db.execute(sql).fetchall()
     return found
