@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -19,7 +21,7 @@ from arc_tui.features.runs.screen import RunsScreen
 from arc_tui.features.runs.widgets import RunTable
 from arc_tui.views import columns
 from arc_tui.views.columns import SORTED
-from arc_tui.views.runs import NO_RUN, Arrangement, Listed, build_runs, first_page
+from arc_tui.views.runs import NO_RUN, Arrangement, Listed, RunsView, build_runs, first_page
 from replay.store.handle import Store
 from taxonomy.judgements.schema import open_ledger
 from taxonomy.query.listing import PAGE, RunRow
@@ -102,6 +104,29 @@ async def test_the_first_page_is_shown_before_the_rest_is_counted(many: Path) ->
         await settle(pilot)
         assert screen.table.row_count == RUNS, "with the cursor below, it stays on its run"
         assert shown[2:] == [RUNS, RUNS]
+
+
+@pytest.mark.pilot
+async def test_the_first_page_is_drawn_before_the_rest_is_counted(
+    many: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn, in_time = threading.Event(), list[bool]()
+    draw = RunTable.draw
+
+    def drawing(table: RunTable, index: int, width: int) -> Text:
+        drawn.set()
+        return draw(table, index, width)
+
+    def counting(store: Store, *words: Any, **more: Any) -> RunsView:
+        in_time.append(drawn.wait(10))
+        return build_runs(store, *words, **more)
+
+    monkeypatch.setattr("arc_tui.ui.screen.AT_ONCE_S", 600)
+    monkeypatch.setattr("arc_tui.features.runs.screen.build_runs", counting)
+    monkeypatch.setattr(RunTable, "draw", drawing)
+    async with opened(many) as (_, screen):
+        assert screen.table.row_count == RUNS
+    assert in_time[0]
 
 
 @pytest.mark.pilot
