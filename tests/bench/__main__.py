@@ -17,7 +17,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -95,17 +95,26 @@ def main() -> None:
     given = asked.parse_args()
     try:
         if given.counts:
+            _check(given.words, counts.COUNTERS)
             _print_counts(given.words, keep=given.keep)
         else:
             groups = GROUPS | FULL if given.full else GROUPS
-            for word in given.words:
-                if not any(word in name for name in groups):
-                    raise ArcError(f"no group '{word}'", f"Groups: {', '.join(groups)}")
+            more = "" if given.full else f"; with --full: {', '.join(FULL)}"
+            _check(given.words, groups, more)
             _print_rows(_sized(groups, given), given.words, keep=given.keep)
     except ArcError as error:
         sys.exit(f"{error.message}\n{error.hint or ''}".rstrip())
     if given.keep:
         PAGE.write_text(rendered(PAGE.read_text()))
+
+
+def _check(words: list[str], names: Collection[str], more: str = "") -> None:
+    """Raises ArcError for a word that is in none of these names."""
+    for word in words:
+        if not any(word in name for name in names):
+            raise ArcError(
+                f"no group has '{word}' in its name", f"Groups: {', '.join(names)}{more}"
+            )
 
 
 def _sized(groups: Mapping[str, Rows], given: argparse.Namespace) -> dict[str, Rows]:

@@ -220,9 +220,19 @@ class TestSimulation:
         assert 0.65 <= found.blocked / found.repeats <= 0.92
 
 
-def test_the_bench_starts_and_names_its_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["bench", "no such row"])
-    with pytest.raises(SystemExit, match=r"no group 'no such row'\nGroups: commands, .*import"):
+@pytest.mark.parametrize(
+    ("words", "known"),
+    [
+        ((), r"Groups: commands, .*; with --full: .*fleet"),
+        (("--full",), r"Groups: commands, .*fleet"),
+        (("--counts",), "Groups: "),
+    ],
+)
+def test_the_bench_starts_and_names_its_groups(
+    words: tuple[str, ...], known: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["bench", "no such row", *words])
+    with pytest.raises(SystemExit, match=rf"no group has 'no such row' in its name\n{known}"):
         main()
 
 
