@@ -101,7 +101,7 @@ NO_OUTCOME = (
     "no run in this time has an outcome, by arc.outcome or by an evaluation of the whole run:"
     " outcome:failed is taken as errors>0"
 )
-_ERRORS = "errors are spans with a failed status; a result that is an error by its words is not one"
+ERRORS = "errors are spans with a failed status; a result that is an error by its words is not one"
 _COUNTED = "steps, calls and tokens are counted by span; a call that two spans tell of counts twice"
 
 
@@ -219,7 +219,7 @@ class _Meaning:
         assert isinstance(field, Choice)
         d, wanted = self._d, chosen(field.of, asked)
         if not self._has_outcomes():
-            self.notes += [NO_OUTCOME, _ERRORS]
+            self.notes += [NO_OUTCOME, ERRORS]
             failed = self._sums(_SUMS["errors"][0].format(d=d) + " > 0")
             parts = [failed if each == "failed" else f"NOT ({failed})" for each in wanted]
             if "passed" in wanted:
@@ -269,7 +269,7 @@ class _Meaning:
         d = self._d
         called = f"{d.kind} = 'tool'" + (f" AND {also}" if also else "")
         if also:
-            self.notes.append(_ERRORS)
+            self.notes.append(ERRORS)
         if asked.operator:
             compares(asked, ":", "=")
             called += f" AND {self._like(d.tool, pattern(_value_of(asked), whole=True))}"
@@ -277,7 +277,7 @@ class _Meaning:
 
     def _step_error(self, asked: Asks) -> str:
         d = self._d
-        self.notes.append(_ERRORS)
+        self.notes.append(ERRORS)
         erred = f"{d.kind} IN ('tool', 'model') AND {d.failed}"
         if not asked.operator:
             return self._spans(erred)
@@ -291,7 +291,7 @@ class _Meaning:
 
     def _quantity(self, field: Number, asked: Asks) -> str:
         operator, limit = limit_of(field, asked)
-        self.notes.append(_ERRORS if field.name == "errors" else _COUNTED)
+        self.notes.append(ERRORS if field.name == "errors" else _COUNTED)
         if field.name in _SUMS:
             template, needs = _SUMS[field.name]
             sql = template.format(d=self._d)

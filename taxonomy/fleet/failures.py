@@ -21,7 +21,7 @@ from taxonomy.classes import SUB_LABELS, FailureClass, class_label
 from taxonomy.evidence import results
 from taxonomy.evidence.endings import NOTHING
 from taxonomy.evidence.results import Kind
-from taxonomy.fleet.compile import Window, compile_text
+from taxonomy.fleet.compile import ERRORS, Window, compile_text
 from taxonomy.fleet.listing import has_outcomes, starts
 from taxonomy.query.language import parse
 from taxonomy.rules import bad_args, cap_hit, loop
@@ -84,8 +84,9 @@ FAILED = "outcome:failed"
 NOTES = (
     "a rule finds what SQL counts, and more: the step, the evidence and the rest of each class come"
     " with arc fleet pull",
-    "errors are spans with a failed status, results that are errors by their words are not; calls"
-    " that two spans tell of count twice, and calls of several agents are read as one sequence",
+    ERRORS,
+    "calls that two spans tell of count twice, and calls of several agents are read as one"
+    " sequence",
 )
 
 
@@ -119,7 +120,7 @@ def count_failures(
         unexplained=tuple(unexplained),
         left_out=tuple(sorted({each.label for each in CLASSES} - shown.keys())),
         classes=ALL_CLASSES,
-        notes=(*asked.notes, *NOTES),
+        notes=tuple(dict.fromkeys((*asked.notes, *NOTES))),
     )
 
 

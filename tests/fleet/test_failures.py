@@ -90,4 +90,5 @@ def test_a_question_narrows_what_is_counted(fleet: Store, cases: Path) -> None:
 def test_without_outcomes_failed_means_errors_and_idle_runs_are_not_counted(fleet: Store) -> None:
     found = ask(fleet, "no_outcome")
     assert not found.by_outcome
+    assert sum("failed status" in note for note in found.notes) == 1, "it is said once"
     assert any("outcome:failed is taken as errors>0" in note for note in found.notes)
