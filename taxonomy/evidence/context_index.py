@@ -99,20 +99,21 @@ class Index:
     """
 
     def __init__(self, reading: Reading) -> None:
-        self.sources: list[Source] = []
-        self._tokens: dict[str, int] = {}
-        self._numbers: dict[str, int] = {}
+        self.sources = sources(reading)
         self._folded: dict[int, str] = {}
         self._small: dict[int, str] = {}
         self._acts = reading.acts
-        for source in sources(reading):
-            self._add(source)
         self._visible = [source.visible for source in self.sources]
         self._holding = TextsByWord(len(self.sources), self._text)
         self.knows_task = any(each.place == "user message" for each in self.sources[:_OPENING])
         cut = [source.visible for source in self.sources if cut_short(source.text)]
         unknown = [act.step + 1 for act in reading.acts if act.reply.failed is None]
         self.cut_from = min([*cut, *unknown], default=None)
+
+    @cached_property
+    def _first(self) -> FirstPlaces:
+        """Made only for a run with a value to look for: it reads all that was shown."""
+        return FirstPlaces(source.text for source in self.sources)
 
     def origin(self, step: int, value: Json) -> Origin | None:
         """The first place that held `value` before `step` answered; None where nothing did."""
@@ -121,8 +122,8 @@ class Index:
         if not wanted:
             return None
         return (
-            self._found(self._tokens.get(wanted.strip(_EDGES)), step, "exact", text)
-            or self._found(self._numbers.get(number(wanted) or ""), step, "number", text)
+            self._found(self._first.tokens.get(wanted.strip(_EDGES)), step, "exact", text)
+            or self._found(self._first.numbers.get(number(wanted) or ""), step, "number", text)
             or self._on_day(wanted, step, text)
             or self._path(wanted, step, text)
             or self._within(wanted, step, text)
@@ -209,12 +210,12 @@ class Index:
         last = wanted.replace("\\", "/").rstrip("/").rpartition("/")
         if not last[1]:
             return None
-        return self._found(self._tokens.get(last[2].strip(_EDGES)), step, "path", text)
+        return self._found(self._first.tokens.get(last[2].strip(_EDGES)), step, "path", text)
 
     def _within(self, wanted: str, step: int, text: str) -> Origin | None:
         """A look through the texts themselves, only where every word of the value is known."""
         words = _WORD.findall(wanted)
-        firsts = [self._tokens.get(word) for word in words]
+        firsts = [self._first.tokens.get(word) for word in words]
         if not words or any(at is None or self.sources[at].visible > step for at in firsts):
             return None
         pattern = re.compile(rf"(?<!\w){re.escape(wanted)}(?!\w)")
@@ -235,7 +236,7 @@ class Index:
         if digits is not None:
             return self._find_computation(float(digits), step)
         parts = [part for part in _JOINT.split(wanted) if part]
-        places = [self._tokens.get(part) for part in parts]
+        places = [self._first.tokens.get(part) for part in parts]
         known = [at for at in places if at is not None and self.sources[at].visible <= step]
         if "@" in wanted or len(parts) < 2 or len(known) < len(parts):
             return None
@@ -262,7 +263,9 @@ class Index:
     def _short(self) -> list[tuple[float, int]]:
         """The numbers of a usual length, in the order in which they came into view."""
         return [
-            (float(text), at) for text, at in self._numbers.items() if len(text) <= _LONGEST_NUMBER
+            (float(text), at)
+            for text, at in self._first.numbers.items()
+            if len(text) <= _LONGEST_NUMBER
         ]
 
     @cached_property
@@ -314,14 +317,22 @@ class Index:
             return None
         at = self._respelled.get(bare)
         if at is None and bare != wanted:
-            at = self._tokens.get(bare)
+            at = self._first.tokens.get(bare)
         return self._found(at, step, "exact", text)
 
-    def _add(self, source: Source) -> None:
-        at = len(self.sources)
-        self.sources.append(source)
-        text = _plainly(source.text)
-        known = self._tokens
+
+class FirstPlaces:
+    """The first of some texts to hold each token, and each number in one spelling, by its place
+    among them."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self.tokens: dict[str, int] = {}
+        self.numbers: dict[str, int] = {}
+        for at, text in enumerate(texts):
+            self._add(_plainly(text), at)
+
+    def _add(self, text: str, at: int) -> None:
+        known = self.tokens
         for run in filterfalse(known.__contains__, dict.fromkeys(_runs(text))):
             token = run.strip(_EDGES)
             if token.isalpha():
@@ -329,26 +340,26 @@ class Index:
             elif token and token not in known:
                 self._enter(token, at)
         for grouped in _GROUPED.findall(text) if _THOUSANDS.search(text) else ():
-            self._numbers.setdefault(number(grouped) or grouped, at)
+            self.numbers.setdefault(number(grouped) or grouped, at)
 
     def _enter(self, token: str, at: int) -> None:
-        self._tokens[token] = at
+        self.tokens[token] = at
         if token[0].isdecimal() or token[0] == "+":  # its other edges are off
             digits = number(token)
             if digits is not None:
-                self._numbers.setdefault(digits, at)
+                self.numbers.setdefault(digits, at)
         if token.isalnum():
             return
         for part in _WORD.findall(token):
-            self._tokens.setdefault(part, at)
+            self.tokens.setdefault(part, at)
             if "_" in part:
                 for piece in part.split("_"):
-                    self._tokens.setdefault(piece, at)
+                    self.tokens.setdefault(piece, at)
             if part.isdecimal():
-                self._numbers.setdefault(number(part) or part, at)
+                self.numbers.setdefault(number(part) or part, at)
         if "/" in token or "\\" in token or ":" in token:
             for component in _COMPONENT.split(token):
-                self._tokens.setdefault(component.strip(_EDGES), at)
+                self.tokens.setdefault(component.strip(_EDGES), at)
 
 
 def _plainly(text: str) -> str:

@@ -11,6 +11,7 @@ other is read as a whole, by whoever takes the first share.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import deque
 from collections.abc import Iterator
@@ -31,7 +32,8 @@ _MOST_READ = 2
 """A file whose shares would have more lines to read than so many times its own is not shared: its
 traces run beside each other all along."""
 
-_ODD = (b'"resourceLogs"', b"\\u004", b"\\u005", b"\\u006", b"\\u007")
+_LOGS = b'"resourceLogs"'
+_ESCAPED_LETTER = re.compile(rb"\\u00[4-7]")
 """What keeps a file whole: log records, which may belong to no trace, and letters that are written
 as escapes, for a field could be named so."""
 
@@ -115,14 +117,14 @@ class Shares:
                 if not line:
                     return
                 after += 1
-                if line.strip():
+                if not line.isspace():
                     yield after, at, line
                 at += len(line)
 
     def _search(self) -> bool:
         """Find the traces of all lines; were they found for sure?"""
         for number, at, line in self._lines():
-            if len(line) > MAX_LINE_BYTES or any(map(line.count, _ODD)):
+            if len(line) > MAX_LINE_BYTES or _LOGS in line or _ESCAPED_LETTER.search(line):
                 return False
             for trace, weight in mentions(line):
                 if trace is None:
