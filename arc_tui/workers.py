@@ -39,6 +39,10 @@ WAITING_BYTES = 16 * 1024 * 1024
 TRIES = 2
 """So many workers may end at one task."""
 
+_FULL_COLLECTIONS = 1_000
+"""All that a worker holds is looked through for garbage after so many smaller looks, not after ten:
+what a long run is made of stays until it is read, and hardly any of it refers back."""
+
 _START = "import sys; sys.path[:] = sys.argv[2:]; from arc_tui.workers import serve; serve()"
 """With the path of whoever starts it, and not with the folder he stands in, as `-c` has it."""
 
@@ -314,6 +318,7 @@ def _begin(pipe: Connection, others: Sequence[Connection]) -> None:
 def _serve(pipe: Connection) -> None:
     """Do tasks as they come over the connection, until whoever sends them closes it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.set_threshold(*gc.get_threshold()[:2], _FULL_COLLECTIONS)
     try:
         out = _Outbox(pipe)
         setup = pickle.loads(pipe.recv_bytes())
