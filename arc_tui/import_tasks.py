@@ -5,7 +5,6 @@ digested, and a run diagnosed.
 from __future__ import annotations
 
 import pickle
-import sys
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -24,6 +23,7 @@ from replay.formats import otlp
 from replay.formats.otlp.shares import SHARE_BYTES, Shares
 from replay.formats.otlp.twins import TraceCalls, Twins, trace_calls
 from replay.formats.source import Problem, Source, Tally
+from replay.memory import give_back
 from replay.redact.redactor import Redactor
 from replay.store import read
 from replay.store.content import Masks
@@ -258,22 +258,12 @@ class DiagnoseRun(Struct, frozen=True, kw_only=True):
 
     def run(self, setup: ImportSetup) -> Iterator[diagnoses.Kept | str]:
         bugs: list[str] = []
-        if self.size >= LEAST_SPANS:
-            _give_back(setup.store)
+        if self.size >= LEAST_SPANS:  # what reading left free is wanted in other pieces
+            setup.store.db.execute("PRAGMA shrink_memory")
+            give_back()
         with boundary(f"run {self.key[:8]}: cannot be diagnosed", bugs):
             yield diagnosis_of(setup.store, self.key, setup.redactor)
         yield from bugs
-
-
-def _give_back(store: Store) -> None:
-    """Give the system what reading left free here, an eighth of a gigabyte after a long run: as
-    much is wanted to diagnose it, in other pieces. Other systems than Linux do so by themselves."""
-    import ctypes  # only who diagnoses a long run needs it
-
-    store.db.execute("PRAGMA shrink_memory")
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
-    if trim is not None:
-        trim(0)
 
 
 EARLY_BYTES = 64 * 1024 * 1024

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replay import digests
+from replay.formats.genai import attributes
 from replay.formats.genai.builder import Builder
 from replay.formats.genai.reconcile import reconcile
 from replay.formats.genai.records import RawSpan
@@ -102,6 +103,20 @@ def without_figures(given: Attributes) -> Attributes:
 
 def made_of(*raws: RawSpan) -> list[AnySpan]:
     return list(Builder(reconcile(raws), Tally()).spans())
+
+
+def test_what_a_model_was_asked_is_held_once() -> None:
+    work = RawSpan(trace="t", id="work", name="shop", start_ns=20, end_ns=40)
+    inner = model("inner", "work", 22, attributes=in_genai(1))
+    found = reconcile([model("root", "elsewhere", 0), work, inner])
+    held = {each.raw.id: each for each in found}
+    spans = Builder(found, Tally()).spans()
+    asked = [each.request.context for each in spans if isinstance(each, ModelCall)]
+    assert len(asked) == 2
+    assert None not in asked
+    assert attributes.INPUT not in held["inner"].raw.attributes
+    assert held["inner"].of(attributes.GIVEN) is None
+    assert held["root"].of(attributes.GIVEN) is not None, "the title of the run is read from it"
 
 
 def model(name: str, parent: str | None, start: int, **more: Any) -> RawSpan:

@@ -23,6 +23,7 @@ from replay.formats.genai.attributes import (
     CALL,
     GAVE,
     GIVEN,
+    INPUT,
     PREVIOUS,
     RESULT,
     TOOL,
@@ -36,6 +37,7 @@ from replay.formats.genai.messages import answer_written, calls_written, words
 from replay.formats.genai.reconcile import tool_key
 from replay.formats.genai.records import RawSpan, grown, parsed
 from replay.formats.source import Tally
+from replay.memory import LARGE_BYTES, give_back
 from replay.messages import Call, calls, parse_arguments, results, text
 from replay.steps import Threads
 from replay.trace import (
@@ -230,11 +232,17 @@ class Builder:
         self._pairs = Pairs()
         self._beside: dict[str | None, ModelCall] = {}
         self._answered: dict[str, ModelCall] = {}
+        free = 0
         for span in sorted(found, key=_in_time):
             try:
                 self._put(span)
             except RecursionError:
                 tally.problem(f"span {span.raw.id}", TOO_DEEP)
+            if span.kind is Kind.MODEL and span.raw.parent in parents:  # a root's is the title
+                free += _forget_input(span)
+                if free > LARGE_BYTES:
+                    give_back()
+                    free = 0
 
     def spans(self) -> tuple[AnySpan, ...]:
         """The spans in time order; a call that was only told of stands after those of the tree."""
@@ -374,6 +382,14 @@ def _may_ask_for_tools(call: ModelCall) -> bool:
     model = call.response.model or call.request.model or ""
     wordless = model.startswith("gemini") or call.response.stop_raw == "completed"
     return call.response.stop == "tool" or (wordless and call.response.stop == "end")
+
+
+def _forget_input(span: Known) -> int:
+    """Drop what a model was asked, which its messages say now; gives its length where it is a text.
+    Of a long run that goes on with the same conversation nearly all that is held is this."""
+    given = span.raw.attributes.pop(INPUT, None)
+    span.given.of.pop(GIVEN, None)
+    return len(given) if isinstance(given, str) else 0
 
 
 def _go_on(made: list[ModelCall]) -> bool:

@@ -140,6 +140,7 @@ def _trace(name: str, held: Held, source: Source, tally: Tally) -> Iterator[Batc
     if source.parts is not None and _is_elsewhere(name, bool(spans), source.parts):
         return
     batch = batch_of(name, spans, told, source.display, tally)
+    del spans, told  # as large as the trace in its file: not beside what is made of it meanwhile
     if batch is not None:
         yield batch
 
