@@ -148,7 +148,7 @@ def import_paths(
             early=early,
         )
         undiagnosed = yield from diagnose_new(store, runner, early)
-        yield structs.replace(report, undiagnosed=undiagnosed)
+    yield structs.replace(report, undiagnosed=undiagnosed)
 
 
 def take_in(

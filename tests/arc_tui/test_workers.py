@@ -223,6 +223,15 @@ def test_the_command_makes_the_same_database_of_shares_that_forked_workers_read(
     assert rows_of(tmp_path / "other.db") == rows_of(alone)
 
 
+def test_an_import_leaves_its_database_in_one_file(tmp_path: Path) -> None:
+    """Whoever copies it then copies all: no process is left that holds on to its log."""
+    done = spoken(
+        "--db", "arc.db", "import", "--jobs", "2", str(fixtures() / "traces"), cwd=tmp_path
+    )
+    assert done.code == 0, done.err
+    assert [each.name for each in tmp_path.iterdir()] == ["arc.db"]
+
+
 class Eager(TaskRunner):
     """Does all the other work there is before it gives the next, as where others take long."""
 

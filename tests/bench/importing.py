@@ -50,7 +50,7 @@ def rows(folder: Path) -> Iterator[Row]:
     yield Row(
         f"import of {CHATS} chats ({size >> 20} MB), masked, verified ids",
         f"{ms(ours)} against {ms(theirs)}: {theirs / ours:.2f}× as fast",
-        "json + sqlite-utils rows, goal ≥ 2.5×",
+        "json + sqlite-utils rows, which mask and index nothing; no text comes twice here: no goal",
     )
     ours_of, plain_of = ((folder / name).stat().st_size / size for name in ("ours.db", "plain.db"))
     yield Row(
