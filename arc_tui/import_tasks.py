@@ -259,7 +259,7 @@ class DiagnoseRun(Struct, frozen=True, kw_only=True):
     def run(self, setup: ImportSetup) -> Iterator[diagnoses.Kept | str]:
         bugs: list[str] = []
         if self.size >= LEAST_SPANS:  # what reading left free is wanted in other pieces
-            setup.store.db.execute("PRAGMA shrink_memory")
+            setup.store.forget_pages()
             give_back()
         with boundary(f"run {self.key[:8]}: cannot be diagnosed", bugs):
             yield diagnosis_of(setup.store, self.key, setup.redactor)

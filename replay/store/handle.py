@@ -85,6 +85,10 @@ class Store:
     def close(self) -> None:
         self.db.close()
 
+    def forget_pages(self) -> None:
+        """Free the pages of the file that are held in memory: they are read again when wanted."""
+        self.db.execute("PRAGMA shrink_memory")
+
     def __enter__(self) -> Store:
         return self
 
