@@ -258,10 +258,10 @@ class DiagnoseRun(Struct, frozen=True, kw_only=True):
 
     def run(self, setup: ImportSetup) -> Iterator[diagnoses.Kept | str]:
         bugs: list[str] = []
-        if self.size >= LEAST_SPANS:  # what reading left free is wanted in other pieces
-            setup.store.forget_pages()
-            give_back()
         with boundary(f"run {self.key[:8]}: cannot be diagnosed", bugs):
+            if self.size >= LEAST_SPANS:  # what reading left free is wanted in other pieces
+                setup.store.forget_pages()
+                give_back()
             yield diagnosis_of(setup.store, self.key, setup.redactor)
         yield from bugs
 

@@ -7,6 +7,7 @@ no capture shows is written here after the protocol's own schema.
 from __future__ import annotations
 
 import base64
+import gc
 import gzip
 import json
 import re
@@ -655,3 +656,14 @@ def test_any_json_in_any_place_gives_traces_or_a_sentence(
     ):
         path.write_text(written_ + "\n")
         stored(given_back(path))
+
+
+def test_spans_as_they_were_read_are_dropped_before_their_run_is_written(tmp_path: Path) -> None:
+    lines = [json.dumps(spans(each)) + "\n" for each in (AGENT, FIRST, RUN, LAST)]
+    (tmp_path / "one.jsonl").write_text("".join(lines))
+    batches = formats.load(Source(tmp_path / "one.jsonl"), Tally())
+    batch = next(batches)
+    gc.collect()
+    held = (each for each in gc.get_objects() if isinstance(each, records.RawSpan))
+    assert len(batch.spans) == 4
+    assert len([each for each in held if each.trace == TRACE]) <= 1, "that of the line just read"

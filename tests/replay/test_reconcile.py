@@ -105,6 +105,18 @@ def made_of(*raws: RawSpan) -> list[AnySpan]:
     return list(Builder(reconcile(raws), Tally()).spans())
 
 
+def model(name: str, parent: str | None, start: int, **more: Any) -> RawSpan:
+    attributes = more.pop("attributes", in_genai(0))
+    return RawSpan(
+        trace="t", id=name, parent=parent, name=more.pop("called", "chat"), start_ns=start,
+        end_ns=more.pop("end_ns", start + 10), attributes=dict(attributes), **more,
+    )  # fmt: skip
+
+
+def asks_of(spans: list[AnySpan]) -> list[str]:
+    return [span.id for span in spans if isinstance(span, ModelCall)]
+
+
 def test_what_a_model_was_asked_is_held_once() -> None:
     work = RawSpan(trace="t", id="work", name="shop", start_ns=20, end_ns=40)
     inner = model("inner", "work", 22, attributes=in_genai(1))
@@ -117,18 +129,6 @@ def test_what_a_model_was_asked_is_held_once() -> None:
     assert attributes.INPUT not in held["inner"].raw.attributes
     assert held["inner"].of(attributes.GIVEN) is None
     assert held["root"].of(attributes.GIVEN) is not None, "the title of the run is read from it"
-
-
-def model(name: str, parent: str | None, start: int, **more: Any) -> RawSpan:
-    attributes = more.pop("attributes", in_genai(0))
-    return RawSpan(
-        trace="t", id=name, parent=parent, name=more.pop("called", "chat"), start_ns=start,
-        end_ns=more.pop("end_ns", start + 10), attributes=dict(attributes), **more,
-    )  # fmt: skip
-
-
-def asks_of(spans: list[AnySpan]) -> list[str]:
-    return [span.id for span in spans if isinstance(span, ModelCall)]
 
 
 def test_a_span_around_several_calls_groups_them() -> None:
