@@ -12,7 +12,7 @@ from functools import cached_property, partial
 from itertools import chain, islice
 from operator import itemgetter
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct, structs
 
@@ -20,7 +20,8 @@ from arc_tui.workers import Forked, Lost, Task, Workers, cores
 from replay import files, formats, prices
 from replay.errors import ArcError, StoreUnusable
 from replay.formats import otlp
-from replay.formats.otlp.shares import SHARE_BYTES, Shares
+from replay.formats.otlp import shares as file_shares
+from replay.formats.otlp.shares import SHARE_BYTES, Found, Share
 from replay.formats.otlp.twins import TraceCalls, Twins, trace_calls
 from replay.formats.source import Problem, Source, Tally
 from replay.memory import give_back
@@ -54,7 +55,6 @@ class ImportSetup:
         self.redactor = redactor
         self.database = database
         self._store = store
-        self._shares: tuple[tuple[Path, int, int], Shares] | None = None
 
     def __reduce__(self) -> tuple[type[ImportSetup], tuple[Redactor, Path | None]]:
         return ImportSetup, (self.redactor, self.database)
@@ -62,13 +62,6 @@ class ImportSetup:
     @cached_property
     def masks(self) -> Masks:
         return Masks(self.redactor)
-
-    def shares(self, source: Source, size: int, many: int) -> Shares | None:
-        """The shares of a file, searched for once; None where it is to be read as a whole."""
-        asked = (source.path, size, many)
-        if self._shares is None or self._shares[0] != asked:
-            self._shares = (asked, Shares(source, size, many))
-        return None if self._shares[1].whole else self._shares[1]
 
     @property
     def store(self) -> Store:
@@ -109,13 +102,11 @@ class ReadFile(Struct, frozen=True, kw_only=True):
     pins: Mapping[str, str] | None = None
 
     def run(self, setup: ImportSetup) -> Iterator[Given]:
-        return self.read(setup, 0, 1)
+        return self.read(setup, None)
 
-    def read(self, setup: ImportSetup, share: int, many: int) -> Iterator[Given]:
-        """The same of one of so many shares, with what each trace says of itself before it. What is
-        not to be shared comes as a whole with the first."""
+    def read(self, setup: ImportSetup, share: Share | None) -> Iterator[Given]:
+        """The same, or one share of it, with what each trace says of itself before it."""
         tally = Tally()
-        cut: Shares | None = None
         bugs: list[str] = []
         error: str | None = None
         source = self.source
@@ -127,19 +118,16 @@ class ReadFile(Struct, frozen=True, kw_only=True):
                 claimed = claimed or formats.sniff(source)
                 if claimed is None and not self.named:
                     return
-                cut = setup.shares(source, self.size, many) if many > 1 else None
-                if cut is None and share:
-                    return
                 batches = formats.load(
                     source,
                     tally,
                     format=claimed,
                     task_from=self.task_from,
                     pins=self.pins,
-                    read=partial(cut.read, share) if cut is not None else None,
+                    read=partial(share.read, source, self.size) if share is not None else None,
                 )
                 preparer = Preparer(setup.masks)
-                if cut is None:
+                if share is None:
                     yield from preparer.prepare(batches)
                 else:
                     for batch in batches:
@@ -156,22 +144,22 @@ class ReadFile(Struct, frozen=True, kw_only=True):
             problems=tuple(tally.problems),
             error=next(iter(bugs), error),
             bug=bool(bugs),
-            places=tuple(tally.places) if cut is not None else None,
+            places=tuple(tally.places) if share is not None else None,
         )
 
-    def shares(self) -> Sequence[ReadShare]:
-        """What it is cut into for several processes, empty where it is read by one."""
-        many = 1
+    def shares(self) -> int:
+        """Into how many shares it may be cut for several processes, 1 where one reads it."""
         with boundary(f"{self.source.display}: cannot be cut", []), suppress(ArcError):
             if self.size >= 2 * SHARE_BYTES and self.format in (None, otlp.NAME):
                 claimed = formats.named(self.format) if self.format else formats.sniff(self.source)
                 if claimed is not None and claimed.NAME == otlp.NAME:
-                    many = Shares.count(self.source, self.size)
-        return [ReadShare(file=self, number=each, of=many) for each in range(many)]
+                    return file_shares.count(self.source, self.size)
+        return 1
 
 
-class ReadShare(Struct, frozen=True, kw_only=True):
-    """Read one of so many shares of a file."""
+class SearchPart(Struct, frozen=True, kw_only=True):
+    """Find the traces in one of so many parts of a file: gives them, None where it cannot be
+    shared or searched."""
 
     file: ReadFile
     number: int
@@ -181,8 +169,27 @@ class ReadShare(Struct, frozen=True, kw_only=True):
     def size(self) -> int:
         return self.file.size // self.of
 
+    def run(self, setup: ImportSetup) -> Iterator[Found | None]:
+        found: Found | None = None
+        source = self.file.source
+        with boundary(f"{source.display}: cannot be searched", []), suppress(ArcError):
+            found = file_shares.search(source, self.file.size, self.number, self.of)
+        yield found
+
+
+class ReadShare(Struct, frozen=True, kw_only=True):
+    """Read one of so many shares of a file."""
+
+    file: ReadFile
+    share: Share
+    of: int
+
+    @property
+    def size(self) -> int:
+        return self.file.size // self.of
+
     def run(self, setup: ImportSetup) -> Iterator[Given]:
-        return self.file.read(setup, self.number, self.of)
+        return self.file.read(setup, self.share)
 
 
 def join_shares(
@@ -213,8 +220,7 @@ def join_shares(
                 yield piece
             if isinstance(each, Lost):
                 return
-        last = ends[-1]
-        if last.places is None or last.error is not None:
+        if ends[-1].error is not None:
             yield _whole(ends, 0)
             return
     for piece in chain.from_iterable(twins.rest()):
@@ -273,15 +279,18 @@ EARLY_BYTES = 64 * 1024 * 1024
 class EarlyDiagnoses:
     """Diagnoses of runs that are complete while others are still read.
 
-    They are held until all is read: what comes later may change a run, and what is kept is kept in
-    the order of import, however much was done early. A run whose judges have scored it is left for
-    then, because what counts of them hangs on other runs.
+    They are made here while there is nothing to write, and by workers that have nothing to read or
+    wait for what they read to be written. They are held until all is read: what comes later may
+    change a run, and what is kept is kept in the order of import, however much was done early. A
+    run whose judges have scored it is left for then, because what counts of them hangs on other
+    runs.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._setup = ImportSetup(store.redactor, store.path, store)
-        self._waiting: deque[str] = deque()
+        self._waiting: deque[Finished] = deque()
+        self._handed: dict[str, Finished] = {}
         self._made: dict[str, bytes] = {}
         self._bytes = 0
 
@@ -291,19 +300,44 @@ class EarlyDiagnoses:
     def note(self, done: Finished) -> None:
         """A run was read: what the rules said of it as it was before counts no more."""
         self._bytes -= len(self._made.pop(done.id, b""))
+        self._handed.pop(done.id, None)
         if done.verdict in ("new", "grown", "replaced"):
-            self._waiting.append(done.id)
+            self._waiting.append(done)
 
     def work(self) -> bool:
-        """Let the rules look at the next run; was there one?"""
-        if not self._waiting or self._bytes > EARLY_BYTES:
+        """Let the rules look at the next run here; was there one?"""
+        done = self._next()
+        if done is None:
             return False
-        key = self._waiting.popleft()
-        if key not in self._made and not judge_sets(self._store, key):
-            made = tuple(DiagnoseRun(key=key, size=0).run(self._setup))
-            self._made[key] = pickle.dumps(made, pickle.HIGHEST_PROTOCOL)
-            self._bytes += len(self._made[key])
+        self._hold(done.id, tuple(DiagnoseRun(key=done.id, size=0).run(self._setup)))
         return True
+
+    def hand_out(self, runner: TaskRunner) -> None:
+        """Have workers look at as many as they take. A long run is left until all is read: it would
+        be in memory beside what is read."""
+        while runner.has_room and (done := self._next()) is not None:
+            if done.spans < LEAST_SPANS:
+                self._handed[done.id] = done
+                runner.hand(DiagnoseRun(key=done.id, size=done.spans), partial(self._take, done))
+
+    def _next(self) -> Finished | None:
+        """The next run that may be looked at, None where there is none."""
+        while self._waiting and self._bytes <= EARLY_BYTES:
+            done = self._waiting.popleft()
+            known = done.id in self._made or done.id in self._handed
+            if not known and not judge_sets(self._store, done.id):
+                return done
+        return None
+
+    def _take(self, done: Finished, made: Sequence[diagnoses.Kept | str]) -> None:
+        """What a worker's rules said, unless the run was read again since."""
+        if self._handed.get(done.id) is done:
+            del self._handed[done.id]
+            self._hold(done.id, tuple(made))
+
+    def _hold(self, key: str, made: tuple[diagnoses.Kept | str, ...]) -> None:
+        self._made[key] = pickle.dumps(made, pickle.HIGHEST_PROTOCOL)
+        self._bytes += len(self._made[key])
 
     def pop(self, key: str) -> tuple[diagnoses.Kept | str, ...]:
         """What is to be kept of a run, or the sentence of a bug; it is held no longer."""
@@ -354,27 +388,76 @@ class TaskRunner:
     ) -> Iterator[tuple[ReadFile, Iterator[object]]]:
         """Each file and what it gives, in their order. Where others read them, `meanwhile` does a
         little of other work here while nothing has come, and says whether there was any."""
-        moved: list[Sequence[ReadFile | ReadShare]] = []
+        apart: list[ReadFile | None] = []
         for task in tasks:
             alone = task.source.alone
-            apart = structs.replace(task, source=alone) if alone is not None else None
-            moved.append(() if apart is None else [apart] if self._jobs == 1 else apart.shares())
-        return self._run(tasks, moved, LEAST_BYTES, meanwhile)
+            apart.append(structs.replace(task, source=alone) if alone is not None else None)
+        return self._run(tasks, self._shared(apart), LEAST_BYTES, meanwhile)
+
+    def _shared(self, files: Sequence[ReadFile | None]) -> Sequence[Sequence[ReadFile | ReadShare]]:
+        """What others do in place of each file: all of it, its shares, or nothing."""
+        of = self._jobs
+        many = [each.shares() if each and of > 1 else 1 for each in files]
+        parts = [
+            SearchPart(file=file, number=number, of=of)
+            for file, shares in zip(files, many, strict=True)
+            if file is not None and shares > 1
+            for number in range(of)
+        ]
+        given = self._started().run(parts) if parts else iter(())
+        found = iter([next(each, None) for each in given])
+        moved: list[Sequence[ReadFile | ReadShare]] = []
+        for file, shares in zip(files, many, strict=True):
+            if file is None or shares == 1:
+                moved.append(() if file is None else [file])
+                continue
+            told = [each if isinstance(each, Found) else None for each in islice(found, of)]
+            cut = file_shares.cut(told, file.size, shares)
+            moved.append([ReadShare(file=file, share=each, of=shares) for each in cut] or [file])
+        return moved
 
     def diagnose(
         self, tasks: Sequence[DiagnoseRun]
     ) -> Iterator[tuple[DiagnoseRun, Iterator[object]]]:
         """Each run and what is to be kept of it, in their order. What is encrypted is read here
         alone: no other process is told its key."""
+        return self._run(tasks, [() if self._alone else (each,) for each in tasks], LEAST_SPANS)
+
+    @cached_property
+    def _alone(self) -> bool:
+        """Does nobody else read the database?"""
         path = self._store.path
-        alone = path is None or is_encrypted(path) or self._store.read_only
-        return self._run(tasks, [() if alone else (each,) for each in tasks], LEAST_SPANS)
+        return path is None or is_encrypted(path) or self._store.read_only
+
+    @property
+    def has_room(self) -> bool:
+        """May `hand` be called? Never where the database is encrypted, as of `diagnose`."""
+        return self._workers is not None and self._workers.has_room and not self._alone
+
+    def hand(self, task: DiagnoseRun, done: Callable[[list[Any]], None]) -> None:
+        """As `Workers.hand`."""
+        assert self._workers is not None
+        self._workers.hand(task, done)
+
+    def settle(self) -> None:
+        """As `Workers.settle`."""
+        if self._workers is not None:
+            self._workers.settle()
 
     def close(self) -> None:
         """End the processes."""
         if self._workers is not None:
             self._workers.close()
             self._workers = None
+
+    @cached_property
+    def _setup(self) -> ImportSetup:
+        return ImportSetup(self._store.redactor, self._store.path, self._store)
+
+    def _started(self) -> Workers:
+        if self._workers is None:
+            self._workers = Workers(self._jobs, self._setup, self._forked)
+        return self._workers
 
     def _run(
         self,
@@ -384,22 +467,19 @@ class TaskRunner:
         meanwhile: Callable[[], bool] = lambda: False,
     ) -> Iterator[tuple[T, Iterator[object]]]:
         """What each gives, where it is `moved`, that is of what others do in its place."""
-        setup = ImportSetup(self._store.redactor, self._store.path, self._store)
         all_moved = list(chain.from_iterable(moved))
         many = sum(task.size for task in all_moved) >= least
         running = self._workers is not None
         if self._jobs == 1 or not all_moved or not (many or running or self._always):
-            yield from ((task, task.run(setup)) for task in tasks)
+            yield from ((task, task.run(self._setup)) for task in tasks)
             return
-        if self._workers is None:
-            self._workers = Workers(self._jobs, setup, self._forked)
-        given = self._workers.run(all_moved, meanwhile, start=many or not running)
+        given = self._started().run(all_moved, meanwhile, start=many or not running)
         for task, parts in zip(tasks, moved, strict=True):
             found = islice(given, len(parts))
             if not parts:
-                yield task, task.run(setup)
+                yield task, task.run(self._setup)
             elif isinstance(task, ReadFile) and len(parts) > 1:
-                yield task, join_shares(task, found, setup)
+                yield task, join_shares(task, found, self._setup)
             else:
                 yield task, next(found)
             for _ in found:  # where not all of it was wanted

@@ -147,6 +147,7 @@ def import_paths(
             runner=runner,
             early=early,
         )
+        runner.settle()
         undiagnosed = yield from diagnose_new(store, runner, early)
     yield structs.replace(report, undiagnosed=undiagnosed)
 
@@ -196,7 +197,7 @@ def take_in(
         path = task.source.display
         now = Progress(done=done, total=len(tasks), path=path, traces=traces)
         yield now
-        report = yield from _import_file(writer, path, given, now, early)
+        report = yield from _import_file(writer, path, given, now, early, runner)
         if report is None:
             skipped.append(path)
             continue
@@ -213,6 +214,7 @@ def _import_file(
     given: Iterator[object],
     now: Progress,
     early: EarlyDiagnoses | None = None,
+    runner: TaskRunner | None = None,
 ) -> Generator[Progress, None, FileReport | None]:
     """Write what one file gives, yielding progress after each trace; closed early, it drops the
     unfinished one. None where nobody asked for the file or claims it."""
@@ -234,6 +236,8 @@ def _import_file(
                     if early is not None:
                         early.note(each)
                     yield structs.replace(now, traces=now.traces + len(finished))
+                if early is not None and runner is not None:
+                    early.hand_out(runner)
         finally:
             _drop_unfinished(writer)
     if end is None and not bugs:

@@ -5,6 +5,9 @@ there were any (`Forked`), and has loaded what was loaded here. Tasks are dealt 
 their order, each to the worker that has least to do, so that what comes back does not depend on how
 fast anybody was. What a worker gives waits in it, up to `WAITING_BYTES`, until it is asked for.
 
+While so much waits, a worker does what else it was handed (`hand`): work that anybody may do at any
+time, and that nobody misses where its worker ends.
+
 A worker that is ended from outside is started again where it stood, and told one task at a time:
 tasks give the same each time, so what came already is left out. A task at which workers end twice
 is `Lost`.
@@ -39,6 +42,13 @@ WAITING_BYTES = 16 * 1024 * 1024
 TRIES = 2
 """So many workers may end at one task."""
 
+HANDED_AT_ONCE = 32
+"""So many tasks that were handed to a worker beside its own wait for it at most: few enough that to
+send them never waits for it, and that hardly anybody waits for the last of them."""
+
+_LOOK_S = 0.01
+"""A worker that waits until less of what it gave is waiting looks so often."""
+
 _FULL_COLLECTIONS = 1_000
 """All that a worker holds is looked through for garbage after so many smaller looks, not after ten:
 what a long run is made of stays until it is read, and hardly any of it refers back."""
@@ -71,6 +81,14 @@ class _Raised(Struct, frozen=True):
 
     message: str
     hint: str
+
+
+class _Beside(Struct, frozen=True):
+    """On its way: a task that is handed to a worker beside its own, or all that it gave, None where
+    it raised."""
+
+    number: int
+    what: Any
 
 
 def cores() -> int:
@@ -195,6 +213,25 @@ class Workers:
                 else:
                     yield number, ArcError(last.message, last.hint)
 
+    @property
+    def has_room(self) -> bool:
+        """May a task be handed out? Not where all have enough of them, or one was ended."""
+        return not self._one_by_one and any(each.handed < HANDED_AT_ONCE for each in self._running)
+
+    def hand(self, task: Task, done: Callable[[list[Any]], None]) -> None:
+        """Have a task done by one of those that run, when it has nothing else to do or too much of
+        what it gave waits. Only where one `has_room`.
+
+        What it gives `done` is told when it comes, which is while the others are asked for what
+        they give, or in `settle`; never where it raises or its worker ends.
+        """
+        min(self._running, key=lambda each: each.handed).hand(task, done)
+
+    def settle(self) -> None:
+        """Wait for what was handed out. All that was asked for in `run` must have been taken."""
+        for worker in self._running:
+            worker.settle()
+
     def close(self) -> None:
         """End them, whatever they do."""
         for worker in self._running:
@@ -242,6 +279,8 @@ class _Worker:
 
     def __init__(self, setup: object, forked: tuple[Connection, ForkProcess] | None = None) -> None:
         self._process: ForkProcess | subprocess.Popen[bytes]
+        self._handed: dict[int, Callable[[list[Any]], None]] = {}
+        self._number = 0
         if forked is not None:
             self.pipe, self._process = forked
         else:
@@ -264,9 +303,35 @@ class _Worker:
 
     def next(self, meanwhile: Callable[[], bool] = lambda: False) -> Any:
         """The next value of its task, None at its end. Raises EOFError where the process ended."""
-        while not self.pipe.poll() and meanwhile():
-            pass
-        return pickle.loads(self.pipe.recv_bytes())
+        while True:
+            while not self.pipe.poll() and meanwhile():
+                pass
+            item = pickle.loads(self.pipe.recv_bytes())
+            if not isinstance(item, _Beside):
+                return item
+            self._was_done(item)
+
+    @property
+    def handed(self) -> int:
+        """How many tasks it was handed and has not done."""
+        return len(self._handed)
+
+    def hand(self, task: Task, done: Callable[[list[Any]], None]) -> None:
+        """As of `Workers`."""
+        self._number += 1
+        self._handed[self._number] = done
+        self.send(_Beside(self._number, task))
+
+    def settle(self) -> None:
+        """Wait for what it was handed, unless it ends."""
+        with suppress(EOFError, OSError):  # that it has ended shows when it is asked again
+            while self._handed:
+                self._was_done(pickle.loads(self.pipe.recv_bytes()))
+
+    def _was_done(self, told: _Beside) -> None:
+        done = self._handed.pop(told.number)
+        if told.what is not None:
+            done(told.what)
 
     def end(self) -> int | None:
         """End the process; the signal that had ended it before, None where none had."""
@@ -320,10 +385,14 @@ def _serve(pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.set_threshold(*gc.get_threshold()[:2], _FULL_COLLECTIONS)
     try:
-        out = _Outbox(pipe)
         setup = pickle.loads(pipe.recv_bytes())
+        out = _Outbox(pipe, setup)
         while True:
-            for skip, task in pickle.loads(pipe.recv_bytes()):
+            told = pickle.loads(pipe.recv_bytes())
+            if isinstance(told, _Beside):
+                out.do_beside(told)
+                continue
+            for skip, task in told:
                 _do(task, skip, setup, out)
     except (EOFError, OSError):
         pass
@@ -344,22 +413,39 @@ def _do(task: Task, skip: int, setup: object, out: _Outbox) -> None:
 class _Outbox:
     """What is sent by a thread of its own while the next is made."""
 
-    def __init__(self, pipe: Connection) -> None:
+    def __init__(self, pipe: Connection, setup: object) -> None:
         self._pipe = pipe
+        self._setup = setup
         self._waiting: deque[bytes] = deque()
         self._bytes = 0
         self._changed = threading.Condition()
         threading.Thread(target=self._send, daemon=True).start()
 
     def put(self, item: object) -> None:
-        """Have it sent; waits while too much waits already."""
+        """Have it sent; while too much waits already, what was handed here is done."""
+        while self._bytes > WAITING_BYTES:
+            if self._pipe.poll(_LOOK_S):  # in the middle of a task nothing else is told
+                self.do_beside(pickle.loads(self._pipe.recv_bytes()))
+        self._add(item)
+
+    def do_beside(self, told: _Beside) -> None:
+        """Do a task that was handed here, and have all that it gives sent together, before what
+        waits; None where it raises, which it will again for who has to do it."""
+        try:
+            given = list(told.what.run(self._setup))
+        except ArcError:
+            given = None
+        self._add(_Beside(told.number, given), first=True)
+
+    def _add(self, item: object, *, first: bool = False) -> None:
         data = pickle.dumps(item, pickle.HIGHEST_PROTOCOL)
         with self._changed:
-            while self._bytes > WAITING_BYTES:
-                self._changed.wait()
-            self._waiting.append(data)
+            if first:
+                self._waiting.appendleft(data)
+            else:
+                self._waiting.append(data)
             self._bytes += len(data)
-            self._changed.notify_all()
+            self._changed.notify()
 
     def _send(self) -> None:
         while True:
@@ -373,4 +459,3 @@ class _Outbox:
                 os._exit(0)  # whoever asked is gone
             with self._changed:
                 self._bytes -= len(data)
-                self._changed.notify_all()

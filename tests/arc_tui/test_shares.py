@@ -13,8 +13,8 @@ import pytest
 from arc_tui.import_tasks import FileRead, ImportSetup, ReadFile, ReadShare, join_shares
 from arc_tui.workers import Lost
 from replay import files
-from replay.formats.otlp import twins
-from replay.formats.otlp.shares import Shares
+from replay.formats.otlp import shares, twins
+from replay.formats.otlp.shares import Share
 from replay.formats.source import Source
 from replay.redact.redactor import Redactor
 from replay.store.prepare import Prepared
@@ -74,16 +74,32 @@ def alone(task: ReadFile) -> list[object]:
 
 
 def shared(task: ReadFile, many: int) -> list[object]:
-    parts = (ReadShare(file=task, number=each, of=many).run(SETUP) for each in range(many))
+    parts = (each.run(SETUP) for each in read_by(task, many))
     return comparable(join_shares(task, parts, SETUP))
+
+
+def read_by(task: ReadFile, many: int) -> list[ReadShare]:
+    return [ReadShare(file=task, share=each, of=many) for each in cut(task, many)]
 
 
 def comparable(given: Iterator[object]) -> list[object]:
     return [repr(each) if isinstance(each, Prepared) else each for each in given]
 
 
-def cut(task: ReadFile, many: int) -> bool:
-    return not Shares(task.source, task.size, many).whole
+def cut(task: ReadFile, many: int, parts: int = 3) -> list[Share]:
+    """In so many shares, searched for in so many parts."""
+    found = [shares.search(task.source, task.size, part, parts) for part in range(parts)]
+    return shares.cut(found, task.size, many)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_shares_are_the_same_however_many_search_for_them(seed: int, tmp_path: Path) -> None:
+    lines: list[Line] = ["", "  ", *runs(seed), "", "", *runs(seed + 10, 3), ""]
+    task = put(tmp_path / "x.jsonl", lines)
+    alone = cut(task, 7, 1)
+    assert alone
+    for parts in (*range(2, 12), task.size // 90):  # of which most are no whole line
+        assert cut(task, 7, parts) == alone
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -115,30 +131,31 @@ ALL_ALONG = [
 @pytest.mark.parametrize(
     "lines",
     [
+        ["{broken", "{again"],
         [*runs(4), ESCAPED],
         [*runs(4), TOLD],
         [*runs(4), spans(span("x", 1, None, CHAT, traceId=None))],
         ALL_ALONG,
     ],
-    ids=["a field with an escape", "log records", "a span of no trace", "traces side by side"],
+    ids=[
+        "no JSON",
+        "a field with an escape",
+        "log records",
+        "a span of no trace",
+        "traces side by side",
+    ],
 )
 def test_a_file_whose_traces_are_not_found_or_not_apart_is_read_by_one(
     lines: list[Line], tmp_path: Path
 ) -> None:
     task = put(tmp_path / "x.jsonl", lines)
-    assert not cut(task, 7)
-    assert shared(task, 7) == alone(task)
+    assert cut(task, 7) == []
 
 
-@pytest.mark.parametrize(
-    "lines",
-    [["{broken", "{again"], [spans(span("x", 1)), spans(span("y", 2))]],
-    ids=["no line is JSON", "no span of an agent"],
-)
-def test_a_file_without_a_trace_is_refused_by_the_same_sentence(
-    lines: list[Line], tmp_path: Path
+def test_a_file_whose_traces_are_of_no_agent_is_refused_by_the_same_sentence(
+    tmp_path: Path,
 ) -> None:
-    task = put(tmp_path / "x.jsonl", lines)
+    task = put(tmp_path / "x.jsonl", [spans(span("x", 1)), spans(span("y", 2))])
     (end,) = shared(task, 2)
     assert [end] == alone(task)
     assert isinstance(end, FileRead)
@@ -157,7 +174,7 @@ def test_what_is_appended_meanwhile_is_in_no_share(tmp_path: Path) -> None:
 
 def test_what_came_before_a_share_that_is_lost_stays(tmp_path: Path) -> None:
     task = put(tmp_path / "x.jsonl", runs(6))
-    first, *_ = (ReadShare(file=task, number=each, of=3).run(SETUP) for each in range(3))
+    first, *_ = (each.run(SETUP) for each in read_by(task, 3))
     given = list(join_shares(task, iter([first, iter([Lost(by=9)])]), SETUP))
     assert given[-1] == Lost(by=9)
     assert all(isinstance(each, Prepared) for each in given[:-1])
@@ -167,12 +184,11 @@ def test_what_came_before_a_share_that_is_lost_stays(tmp_path: Path) -> None:
 def test_shares_read_few_lines_twice(tmp_path: Path) -> None:
     """Which lines a share reads is counted: all of a file, and those at the borders again."""
     task = put(tmp_path / "x.jsonl", runs(7, 200))
-    cut = Shares(task.source, task.size, 5)
     read = sum(
         1
-        for lines in cut._ranges
-        for number, _, _ in cut._lines(lines.at, lines.after)
-        if number <= lines.last
+        for each in cut(task, 5)
+        for number, _, _ in shares._lines(task.source, each.at, task.size, each.after)
+        if number <= each.last
     )
-    all_lines = sum(1 for _ in cut._lines())
+    all_lines = sum(1 for _ in shares._lines(task.source, 0, task.size))
     assert all_lines <= read < 1.3 * all_lines

@@ -8,19 +8,30 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import Struct
+from typing_extensions import override
 
 from arc_tui import import_tasks, importing
-from arc_tui.import_tasks import EARLY_BYTES, EarlyDiagnoses, ReadFile, TaskRunner
+from arc_tui.import_tasks import (
+    EARLY_BYTES,
+    LEAST_SPANS,
+    DiagnoseRun,
+    EarlyDiagnoses,
+    ReadFile,
+    TaskRunner,
+)
 from arc_tui.places import fixtures
-from arc_tui.workers import Forked, Lost, Task, Workers
+from arc_tui.workers import HANDED_AT_ONCE, Forked, Lost, Task, Workers
 from replay.errors import ArcError, StoreUnusable
 from replay.store.handle import Store
+from replay.store.write import Finished
 from taxonomy.findings import StepScore
 from taxonomy.judgements.diagnoses import undiagnosed
 from taxonomy.judgements.schema import open_ledger
@@ -64,6 +75,28 @@ class Refuse(Struct, frozen=True, kw_only=True):
         raise ArcError("the disk is full", "Try: another disk")
 
 
+class Shout(Struct, frozen=True, kw_only=True):
+    """Says much: a megabyte so many times."""
+
+    times: int
+    size: int = 1
+
+    def run(self, setup: str) -> Iterator[str]:
+        for number in range(self.times):
+            yield str(number) * 1_000_000
+
+
+class Touch(Struct, frozen=True, kw_only=True):
+    """Makes a file."""
+
+    path: Path
+    size: int = 1
+
+    def run(self, setup: str) -> Iterator[str]:
+        self.path.touch()
+        yield setup
+
+
 def given(most: int, tasks: Sequence[Count | Refuse]) -> list[list[object]]:
     with closing(Workers(most, "n")) as workers:
         return [list(items) for items in workers.run(tasks)]
@@ -98,6 +131,40 @@ def test_what_a_task_raises_is_raised_here() -> None:
         with pytest.raises(StoreUnusable, match="the disk is full") as refused:
             next(items)
         assert refused.value.hint == "Try: another disk"
+
+
+def test_what_is_handed_out_is_done_while_much_waits_and_after_all_is_done(tmp_path: Path) -> None:
+    with closing(Workers(1, "n")) as workers:
+        done: list[list[str]] = []
+        assert not workers.has_room  # nobody runs yet
+        items = next(workers.run([Shout(times=40)]))
+        first = next(items)
+        while workers.has_room:
+            workers.hand(Touch(path=tmp_path / str(workers._running[0].handed)), done.append)
+        give_up = time.monotonic() + 60
+        while len(list(tmp_path.iterdir())) < HANDED_AT_ONCE:  # though nobody takes what it gives
+            assert time.monotonic() < give_up
+        assert [first, *items] == [str(number) * 1_000_000 for number in range(40)]
+        assert len(done) == HANDED_AT_ONCE
+        workers.hand(Refuse(), done.append)
+        workers.hand(Count(upto=2), done.append)
+        workers.settle()
+        assert done[HANDED_AT_ONCE:] == [["n 0", "n 1"]]
+        assert [list(items) for items in workers.run([Count(upto=1)])] == [["n 0"]]
+
+
+def test_what_was_handed_to_a_worker_that_is_killed_is_missed_by_nobody(tmp_path: Path) -> None:
+    with closing(Workers(1, "n")) as workers:
+        done: list[list[str]] = []
+        items = next(workers.run([Shout(times=40)]))
+        next(items)
+        workers.hand(Count(upto=1, at=0, times=9, marks=tmp_path), done.append)
+        workers.hand(Count(upto=1), done.append)
+        assert len(list(items)) == 39
+        workers.settle()
+        assert done == []
+        assert not workers.has_room  # whoever ended it is not handed out again
+        assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_processes_end_with_the_import_that_is_left(tmp_path: Path) -> None:
@@ -290,6 +357,52 @@ def test_a_run_that_a_later_file_says_more_of_is_diagnosed_by_that(
         early.note(done[2])  # which may have brought what the first lacked
         assert done[2].id not in early
         assert not early.work()
+
+
+class Slow(TaskRunner):
+    """Has what is handed out done when it is asked to."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store, 1)
+        self.waiting: list[Callable[[], None]] = []
+
+    @property
+    @override
+    def has_room(self) -> bool:
+        return True
+
+    @override
+    def hand(self, task: DiagnoseRun, done: Callable[[list[Any]], None]) -> None:
+        self.waiting.append(lambda: done(list(task.run(self._setup))))
+
+
+def test_what_a_worker_said_of_a_run_that_was_read_again_since_counts_no_more(
+    folder: Path, tmp_path: Path
+) -> None:
+    with open_ledger(tmp_path / "arc.db") as store:
+        early, runner = EarlyDiagnoses(store), Slow(store)
+        begun, grown = (
+            importing.run_to_end(importing.take_in(store, [folder / name])).files[0].traces[0]
+            for name in ("d-begun.jsonl", "d-grown.jsonl")
+        )
+        early.note(begun)
+        early.hand_out(runner)
+        early.note(grown)
+        early.hand_out(runner)
+        before, after = runner.waiting
+        before()
+        assert begun.id not in early
+        after()
+        assert begun.id in early
+
+
+def test_a_long_run_is_not_diagnosed_beside_what_is_read(tmp_path: Path) -> None:
+    with open_ledger(tmp_path / "arc.db") as store:
+        early, runner = EarlyDiagnoses(store), Slow(store)
+        for name, spans in (("a", LEAST_SPANS), ("b", LEAST_SPANS - 1)):
+            early.note(Finished(id=name, verdict="new", spans=spans, steps=1))
+        early.hand_out(runner)
+        assert len(runner.waiting) == 1
 
 
 def test_a_run_that_a_judge_has_scored_waits_for_the_other_runs(

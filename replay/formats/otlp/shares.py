@@ -1,12 +1,13 @@
 """A large file read by several processes, each of which puts together a share of its traces.
 
-Whoever takes a share searches all lines for the traces they name, which costs a fiftieth of reading
-them, and so knows which traces are in which share: as many bytes of traces that end one after the
-other. He reads the lines from the first that names one of his own to the last. A line whose
-problems and counts are told by one share alone is told by the one that it ends.
+All lines are searched for the traces they name, each part of the file by another process, which
+costs a fiftieth of reading them. That says which traces are in which share: as many bytes of traces
+that end one after the other. Whoever takes a share reads the lines from the first that names one of
+its traces to the last. A line whose problems and counts are told by one share alone is told by the
+one that it ends.
 
 Only a file whose lines are exports of spans is shared, and where the search finds every trace: any
-other is read as a whole, by whoever takes the first share.
+other is read as a whole.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import re
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from replay.errors import BadTrace
@@ -38,116 +39,153 @@ _ESCAPED_LETTER = re.compile(rb"\\u00[4-7]")
 as escapes, for a field could be named so."""
 
 
-class Range(NamedTuple):
+class Named(NamedTuple):
+    """Where lines name a trace: the byte and the number of lines before the first, the number of
+    the last and the byte after it. `weight` is about how many bytes say something of it."""
+
+    at: int
+    after: int
+    last: int
+    past: int
+    weight: int
+
+
+class Found(NamedTuple):
+    """The traces that a part of a file names, in the order of their first lines, which are counted
+    from its own first one; and how many lines it has."""
+
+    traces: dict[str, Named]
+    lines: int
+
+
+class Share(NamedTuple):
     """The lines of a share: from a byte, which stands after so many lines, to the line `last`. It
-    tells of those that follow the line `told`."""
+    tells of those that follow the line `told`. `own` are its traces and their last lines, in the
+    order of these."""
 
     at: int
     after: int
     told: int
     last: int
+    own: tuple[tuple[str, int], ...]
 
-
-class Shares:
-    """The first `size` bytes of a file in so many shares; `whole` says that it cannot be shared."""
-
-    def __init__(self, source: Source, size: int, many: int) -> None:
-        self._source, self._size = source, size
-        self._first: dict[str, tuple[int, int]] = {}
-        """Where the first line begins that names a trace: at which byte, after how many lines."""
-        self._last: dict[str, int] = {}
-        self._past: dict[str, int] = {}
-        """The byte after the last line that names it."""
-        self._weights: dict[str, int] = {}
-        self._own: list[list[str]] = [[] for _ in range(many)]
-        """The traces of each share, in the order of their ends."""
-        self._ranges: list[Range] = []
-        self.whole = not self._search() or not self._deal()
-
-    @classmethod
-    def count(cls, source: Source, size: int) -> int:
-        """Into how many shares the file is worth to be cut, 1 where it is not."""
-        if size < 2 * SHARE_BYTES or source.alone is None or source.head.file is None:
-            return 1
-        return size // SHARE_BYTES if by_line(source) and not logs_of(source.path) else 1
-
-    def read(self, share: int, tally: Tally) -> Iterator[Batch]:
-        """The traces of one of them, those of one call that may belong to another among them."""
-        lines = self._ranges[share]
-        own = deque(self._own[share])
-        names = frozenset(own)
+    def read(self, source: Source, size: int, tally: Tally) -> Iterator[Batch]:
+        """Its traces out of the first `size` bytes, those of one call that may belong to another
+        among them."""
+        own = deque(self.own)
+        names = frozenset(name for name, _ in own)
         untold = Tally()
         held = Held()
         try:
-            for number, _, line in self._lines(lines.at, lines.after):
-                if number > lines.last:
+            for number, _, line in _lines(source, self.at, size, self.after):
+                if number > self.last:
                     return
+                if line.isspace():
+                    continue
                 tally.place = 2 * number
-                self._hold(line, number, names, held, tally if number > lines.told else untold)
+                _hold(line, source, number, names, held, tally if number > self.told else untold)
                 tally.place += 1
-                while own and self._last[own[0]] <= number:
-                    name = own.popleft()
-                    batch = batch_of(name, *held.take(name), self._source.display, tally)
+                while own and own[0][1] <= number:
+                    name, _ = own.popleft()
+                    batch = batch_of(name, *held.take(name), source.display, tally)
                     if batch is not None:
                         yield batch
         finally:
             held.close()
 
-    def _hold(
-        self, line: bytes, number: int, names: frozenset[str], held: Held, tally: Tally
-    ) -> None:
-        """What a line says of these traces."""
-        try:
-            for records, _, size in of_line(line, self._source, number, tally):
-                for record in records:
-                    trace = trace_of(record)
-                    if trace is None:
-                        tally.counts["records_of_no_trace"] += 1
-                    elif trace in names:
-                        held.add(trace, record, size // len(records))
-        except BadTrace as error:
-            tally.problem(error.where, error.why)
 
-    def _lines(self, at: int = 0, after: int = 0) -> Iterator[tuple[int, int, bytes]]:
-        """(number from 1, byte, bytes) of each line that is not blank, up to the size."""
-        with self._source.open() as stream:
-            stream.seek(at)
-            while at < self._size:
-                line = stream.readline(min(MAX_LINE_BYTES + 1, self._size - at))
-                if not line:
-                    return
-                after += 1
-                if not line.isspace():
-                    yield after, at, line
-                at += len(line)
+def count(source: Source, size: int) -> int:
+    """Into how many shares the file is worth to be cut, 1 where it is not."""
+    if size < 2 * SHARE_BYTES or source.alone is None or source.head.file is None:
+        return 1
+    return size // SHARE_BYTES if by_line(source) and not logs_of(source.path) else 1
 
-    def _search(self) -> bool:
-        """Find the traces of all lines; were they found for sure?"""
-        for number, at, line in self._lines():
-            if len(line) > MAX_LINE_BYTES or _LOGS in line or _ESCAPED_LETTER.search(line):
-                return False
-            for trace, weight in mentions(line):
+
+def search(source: Source, size: int, part: int, of: int) -> Found | None:
+    """The traces in one of so many parts of the first `size` bytes of a file, None where it cannot
+    be shared. A line is of the part that it begins in."""
+    at, end = (size * each // of for each in (part, part + 1))
+    if at:
+        with source.open() as stream:
+            stream.seek(at - 1)
+            at += len(stream.readline(MAX_LINE_BYTES + 2)) - 1
+    found = dict[str, Named]()
+    lines = 0
+    for number, begin, line in _lines(source, at, size):
+        if begin >= end:
+            break
+        lines = number
+        if len(line) > MAX_LINE_BYTES or _LOGS in line or _ESCAPED_LETTER.search(line):
+            return None
+        for trace, weight in mentions(line):
+            if trace is None:
+                return None
+            here = Named(begin, number - 1, number, begin + len(line), weight)
+            found[trace] = _both(found[trace], here) if trace in found else here
+    return Found(found, lines)
+
+
+def _both(one: Named, later: Named) -> Named:
+    return Named(one.at, one.after, later.last, later.past, one.weight + later.weight)
+
+
+def cut(parts: Sequence[Found | None], size: int, many: int) -> list[Share]:
+    """A file in so many shares by what was found in its parts; none where it cannot be shared, or
+    where too many lines would be in several."""
+    found = dict[str, Named]()
+    before = 0
+    for part in parts:
+        if part is None:
+            return []
+        for trace, own in part.traces.items():
+            here = own._replace(after=own.after + before, last=own.last + before)
+            found[trace] = _both(found[trace], here) if trace in found else here
+        before += part.lines
+    dealt, total = 0, sum(each.weight for each in found.values())
+    groups: list[list[str]] = [[] for _ in range(many)]
+    for trace, _ in reversed(in_order({trace: each.last for trace, each in found.items()})):
+        groups[dealt * len(groups) // total].append(trace)
+        dealt += found[trace].weight
+    shares: list[Share] = []
+    read = told = past = 0
+    for traces in groups if found else ():
+        at, after = min([(past, told), *(found[trace][:2] for trace in traces)])
+        since = told
+        if traces:
+            told, past = found[traces[-1]].last, found[traces[-1]].past
+        if traces is groups[-1]:
+            told, past = sys.maxsize, size
+        own = tuple((trace, found[trace].last) for trace in traces)
+        shares.append(Share(at, after, since, told, own))
+        read += past - at
+    return shares if read <= _MOST_READ * size else []
+
+
+def _hold(
+    line: bytes, source: Source, number: int, names: frozenset[str], held: Held, tally: Tally
+) -> None:
+    """What a line says of these traces."""
+    try:
+        for records, _, size in of_line(line, source, number, tally):
+            for record in records:
+                trace = trace_of(record)
                 if trace is None:
-                    return False
-                self._first.setdefault(trace, (at, number - 1))
-                self._last[trace], self._past[trace] = number, at + len(line)
-                self._weights[trace] = self._weights.get(trace, 0) + weight
-        return bool(self._last)
+                    tally.counts["records_of_no_trace"] += 1
+                elif trace in names:
+                    held.add(trace, record, size // len(records))
+    except BadTrace as error:
+        tally.problem(error.where, error.why)
 
-    def _deal(self) -> bool:
-        """Say which traces and which lines are in which share; are few lines in several?"""
-        total, dealt = sum(self._weights.values()), 0
-        for trace, _ in reversed(in_order(self._last)):
-            self._own[dealt * len(self._own) // total].append(trace)
-            dealt += self._weights[trace]
-        read = told = past = 0
-        for traces in self._own:
-            at, after = min([(past, told), *(self._first[trace] for trace in traces)])
-            before = told
-            if traces:
-                told, past = self._last[traces[-1]], self._past[traces[-1]]
-            if traces is self._own[-1]:
-                told, past = sys.maxsize, self._size
-            self._ranges.append(Range(at, after, before, told))
-            read += past - at
-        return read <= _MOST_READ * self._size
+
+def _lines(source: Source, at: int, size: int, after: int = 0) -> Iterator[tuple[int, int, bytes]]:
+    """(number, byte, bytes) of each line from a byte on, which stands after so many lines, up to
+    the size."""
+    with source.open() as stream:
+        stream.seek(at)
+        while at < size:
+            line = stream.readline(min(MAX_LINE_BYTES + 1, size - at))
+            if not line:
+                return
+            after += 1
+            yield after, at, line
+            at += len(line)
