@@ -36,7 +36,7 @@ from replay.errors import ArcError, StoreUnusable
 if TYPE_CHECKING:
     from multiprocessing.context import ForkProcess
 
-WAITING_BYTES = 16 * 1024 * 1024
+WAITING_BYTES = 4 * 1024 * 1024
 """So much of what a worker gave waits in its memory; the last piece may be larger."""
 
 TRIES = 2
