@@ -10,17 +10,8 @@ from typing import TypeVar
 
 from msgspec import Struct, structs
 
-from arc_tui.import_tasks import (
-    DiagnoseRun,
-    EarlyDiagnoses,
-    FileRead,
-    ReadFile,
-    TaskRunner,
-    boundary,
-    describe_loss,
-    diagnosis_of,
-    fork_workers,
-)
+from arc_tui.import_runner import EarlyDiagnoses, TaskRunner, describe_loss, fork_workers
+from arc_tui.import_tasks import DiagnoseRun, FileRead, ReadFile, boundary, diagnosis_of
 from arc_tui.places import fixtures
 from arc_tui.ui.format import count
 from arc_tui.workers import Forked, Lost

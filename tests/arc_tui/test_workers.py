@@ -18,15 +18,9 @@ import pytest
 from msgspec import Struct
 from typing_extensions import override
 
-from arc_tui import import_tasks, importing
-from arc_tui.import_tasks import (
-    EARLY_BYTES,
-    LEAST_SPANS,
-    DiagnoseRun,
-    EarlyDiagnoses,
-    ReadFile,
-    TaskRunner,
-)
+from arc_tui import import_runner, importing
+from arc_tui.import_runner import EARLY_BYTES, EarlyDiagnoses, TaskRunner
+from arc_tui.import_tasks import LEAST_SPANS, DiagnoseRun, ReadFile
 from arc_tui.places import fixtures
 from arc_tui.workers import HANDED_AT_ONCE, Forked, Lost, Task, Workers
 from replay.errors import ArcError, StoreUnusable
@@ -322,7 +316,7 @@ class Eager(TaskRunner):
 def test_what_is_diagnosed_early_is_as_what_is_diagnosed_last(
     alone: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    monkeypatch.setattr(import_tasks, "EARLY_BYTES", most)
+    monkeypatch.setattr(import_runner, "EARLY_BYTES", most)
     with open_ledger(tmp_path / "other.db") as store:
         early = EarlyDiagnoses(store)
         paths = [folder, fixtures() / "traces"]

@@ -155,8 +155,8 @@ def cut(parts: Sequence[Found | None], size: int, many: int) -> list[Share]:
             told, past = found[traces[-1]].last, found[traces[-1]].past
         if traces is groups[-1]:
             told, past = sys.maxsize, size
-        own = tuple((trace, found[trace].last) for trace in traces)
-        shares.append(Share(at, after, since, told, own))
+        lasts = tuple((trace, found[trace].last) for trace in traces)
+        shares.append(Share(at, after, since, told, lasts))
         read += past - at
     return shares if read <= _MOST_READ * size else []
 
