@@ -161,9 +161,9 @@ class TaskRunner:
         for task in tasks:
             alone = task.source.alone
             apart.append(structs.replace(task, source=alone) if alone is not None else None)
-        return self._run(tasks, self._shared(apart), LEAST_BYTES, meanwhile)
+        return self._run(tasks, self._cut(apart), LEAST_BYTES, meanwhile)
 
-    def _shared(self, files: Sequence[ReadFile | None]) -> Sequence[Sequence[ReadFile | ReadShare]]:
+    def _cut(self, files: Sequence[ReadFile | None]) -> Sequence[Sequence[ReadFile | ReadShare]]:
         """What others do in place of each file: all of it, its shares, or nothing."""
         of = self._jobs
         many = [each.shares() if each and of > 1 else 1 for each in files]
@@ -173,7 +173,7 @@ class TaskRunner:
             if file is not None and shares > 1
             for number in range(of)
         ]
-        given = self._started().run(parts) if parts else iter(())
+        given = self._start().run(parts) if parts else iter(())
         found = iter([next(each, None) for each in given])
         moved: list[Sequence[ReadFile | ReadShare]] = []
         for file, shares in zip(files, many, strict=True):
@@ -223,7 +223,7 @@ class TaskRunner:
     def _setup(self) -> ImportSetup:
         return ImportSetup(self._store.redactor, self._store.path, self._store)
 
-    def _started(self) -> Workers:
+    def _start(self) -> Workers:
         if self._workers is None:
             self._workers = Workers(self._jobs, self._setup, self._forked)
         return self._workers
@@ -242,7 +242,7 @@ class TaskRunner:
         if self._jobs == 1 or not all_moved or not (many or running or self._always):
             yield from ((task, task.run(self._setup)) for task in tasks)
             return
-        given = self._started().run(all_moved, meanwhile, start=many or not running)
+        given = self._start().run(all_moved, meanwhile, start=many or not running)
         for task, parts in zip(tasks, moved, strict=True):
             found = islice(given, len(parts))
             if not parts:

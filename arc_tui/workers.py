@@ -216,7 +216,7 @@ class Workers:
     @property
     def has_room(self) -> bool:
         """May a task be handed out? Not where all have enough of them, or one was ended."""
-        return not self._one_by_one and any(each.handed < HANDED_AT_ONCE for each in self._running)
+        return not self._one_by_one and any(each.pending < HANDED_AT_ONCE for each in self._running)
 
     def hand(self, task: Task, done: Callable[[list[Any]], None]) -> None:
         """Have a task done by one of those that run, when it has nothing else to do or too much of
@@ -225,7 +225,7 @@ class Workers:
         What it gives `done` is told when it comes, which is while the others are asked for what
         they give, or in `settle`; never where it raises or its worker ends.
         """
-        min(self._running, key=lambda each: each.handed).hand(task, done)
+        min(self._running, key=lambda each: each.pending).hand(task, done)
 
     def settle(self) -> None:
         """Wait for what was handed out. All that was asked for in `run` must have been taken."""
@@ -312,7 +312,7 @@ class _Worker:
             self._was_done(item)
 
     @property
-    def handed(self) -> int:
+    def pending(self) -> int:
         """How many tasks it was handed and has not done."""
         return len(self._handed)
 

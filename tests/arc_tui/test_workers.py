@@ -134,7 +134,7 @@ def test_what_is_handed_out_is_done_while_much_waits_and_after_all_is_done(tmp_p
         items = next(workers.run([Shout(times=40)]))
         first = next(items)
         while workers.has_room:
-            workers.hand(Touch(path=tmp_path / str(workers._running[0].handed)), done.append)
+            workers.hand(Touch(path=tmp_path / str(workers._running[0].pending)), done.append)
         give_up = time.monotonic() + 60
         while len(list(tmp_path.iterdir())) < HANDED_AT_ONCE:  # though nobody takes what it gives
             assert time.monotonic() < give_up
