@@ -38,6 +38,13 @@ class Process:
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
 
+    def settle(self) -> None:
+        """Wait until it has said what it will ask, and a little longer: then it asks, or waits for
+        who asks the same."""
+        assert self.running.stderr is not None
+        assert "live calls at first" in self.running.stderr.readline()
+        time.sleep(2)
+
     def end(self) -> Any:
         """What it printed, once it ended well."""
         out, err = self.running.communicate(timeout=300)
@@ -72,7 +79,8 @@ def test_two_at_once_ask_what_one_alone_asks(
     api.flights.gate.clear()
     both = [Process(db, "--schedule", schedule) for _ in range(2)]
     assert api.flights.holds(1)
-    time.sleep(2)  # the other one has started by then, and asks nothing
+    for each in both:  # also the one that asks nothing
+        each.settle()
     api.flights.release()
     found = [each.end() for each in both]
     assert bodies(api) == alone
@@ -89,7 +97,7 @@ def test_when_the_first_is_killed_the_other_takes_over(
     first = Process(db, "--schedule", schedule)
     assert api.flights.holds(1)
     second = Process(db, "--schedule", schedule)
-    time.sleep(2)
+    second.settle()
     first.running.send_signal(signal.SIGKILL)
     first.running.communicate()
     api.flights.release()
@@ -107,7 +115,7 @@ def test_when_the_first_is_declined_the_other_asks_and_is_answered(
     first = Process(db, "--schedule", schedule)
     assert api.flights.holds(1)
     second = Process(db, "--schedule", schedule)
-    time.sleep(2)
+    second.settle()
     api.flights.release()
     assert second.end()["digest"] is not None
     out, err = first.running.communicate(timeout=300)
@@ -122,7 +130,7 @@ def test_who_waits_for_another_can_be_stopped(db: Path, api: MessagesApi) -> Non
     first = Process(db)
     assert api.flights.holds(1)
     second = Process(db)
-    time.sleep(2)
+    second.settle()
     second.running.send_signal(signal.SIGINT)
     _, err = second.running.communicate(timeout=60)
     assert second.running.returncode == 130

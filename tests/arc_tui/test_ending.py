@@ -61,14 +61,16 @@ class Pty:
         self.before = termios.tcgetattr(self.fd)
         self.sent = b""
 
-    def until(self, said: bytes) -> None:
-        """Read until those bytes were sent since the last time."""
-        start, end = len(self.sent), time.monotonic() + PATIENCE_S
-        while said not in self.sent[max(start - len(said), 0) :]:
-            assert time.monotonic() < end, self.sent[-2000:]
-            ready, _, _ = select.select([self.fd], [], [], 1.0)
-            if ready:
-                self.sent += os.read(self.fd, 1 << 16)
+    def until(self, said: bytes, *then: bytes) -> None:
+        """Read until those bytes were sent since the last time, and the others after them."""
+        at, end = max(len(self.sent) - len(said), 0), time.monotonic() + PATIENCE_S
+        for each in (said, *then):
+            while (found := self.sent.find(each, at)) < 0:
+                assert time.monotonic() < end, self.sent[-2000:]
+                ready, _, _ = select.select([self.fd], [], [], 1.0)
+                if ready:
+                    self.sent += os.read(self.fd, 1 << 16)
+            at = found + len(each)
 
     def type(self, keys: bytes) -> None:
         os.write(self.fd, keys)

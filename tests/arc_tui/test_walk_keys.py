@@ -261,8 +261,7 @@ def test_ctrl_z_gives_the_terminal_back_until_the_app_is_called_to_the_front(
         assert os.WIFSTOPPED(status)
         assert terminal.is_as_it_was
         os.kill(terminal.pid, signal.SIGCONT)  # as `fg` does
-        terminal.until(LAST_ON)
-        terminal.until(b"many-wishes")
+        terminal.until(LAST_ON, b"many-wishes")
         terminal.type(b"A")
         terminal.until(b"hallucinated state")
         terminal.type(b"\x11")
