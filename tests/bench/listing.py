@@ -9,7 +9,7 @@ from pathlib import Path
 
 from arc_tui.views.failures import FailuresRequest, build_behind, build_failures
 from arc_tui.views.runs import Arrangement, build_runs, run_rows
-from arc_tui.views.trace import build_trace
+from arc_tui.views.trace import build_beginning, build_trace
 from replay.store.handle import Store
 from replay.store.rows import latencies, span_rows, standing
 from replay.store.search import runs_saying, steps_saying, traces_saying
@@ -149,7 +149,9 @@ def _long(store: Store, key: str) -> Iterator[Row]:
     """A trace of 10 001 spans."""
     opened = best(lambda: build_trace(store, key))
     yield Row("opening a 10 001-span trace, rows and tree", ms(opened), "Phoenix 20.26: 13-28 s")
-    yield Row("its rows alone", ms(best(lambda: span_rows(store, key))), "goal 10 ms")
+    begun = best(lambda: build_beginning(store, key))
+    yield Row("as much of it as its screen opens with", ms(begun), "goal 20 ms")
+    yield Row("all its rows alone", ms(best(lambda: span_rows(store, key))), "goal 10 ms")
     for words in ("refund", "refund invoice retry", "nowhere"):
         found = best(lambda words=words: steps_saying(store, key, words), 3)  # type: ignore[misc]
         yield Row(f"its steps that say “{words}”", ms(found), "no goal")
