@@ -183,6 +183,8 @@ def take_in(
     skipped: list[str] = []
     traces = 0
     writer = Writer(store, replace=replace, live_until_ns=live_until_ns)
+    if tasks:  # before a large file is searched for what it can be cut into
+        yield Progress(done=0, total=len(tasks), path=tasks[0].source.display, traces=0)
     reading = (runner or TaskRunner(store, 1)).read(tasks, *([early.work] if early else []))
     for done, (task, given) in enumerate(reading):
         path = task.source.display

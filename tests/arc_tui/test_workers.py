@@ -476,6 +476,18 @@ def test_a_file_at_which_the_workers_end_is_named_and_the_others_come_in(
     assert len(found["a.jsonl"].traces) == 1
 
 
+def test_a_file_is_named_before_any_process_looks_into_it(folder: Path, tmp_path: Path) -> None:
+    with open_ledger(tmp_path / "arc.db") as store:
+        work = importing.import_paths(store, [folder], jobs=2)
+        first = next(work)
+        assert not children()
+        assert isinstance(first, importing.Progress)
+        assert (first.done, first.path) == (0, str(folder / "a.jsonl"))
+        next(work)
+        assert children()
+        work.close()
+
+
 def test_few_bytes_start_no_process(folder: Path, tmp_path: Path) -> None:
     with open_ledger(tmp_path / "arc.db") as store:
         for _ in importing.import_paths(store, [folder / "a.jsonl"]):
