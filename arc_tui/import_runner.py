@@ -161,7 +161,7 @@ class TaskRunner:
         for task in tasks:
             alone = task.source.alone
             apart.append(structs.replace(task, source=alone) if alone is not None else None)
-        return self._run(tasks, self._cut(apart), LEAST_BYTES, meanwhile)
+        yield from self._run(tasks, self._cut(apart), LEAST_BYTES, meanwhile)
 
     def _cut(self, files: Sequence[ReadFile | None]) -> Sequence[Sequence[ReadFile | ReadShare]]:
         """What others do in place of each file: all of it, its shares, or nothing."""

@@ -183,13 +183,12 @@ def take_in(
     skipped: list[str] = []
     traces = 0
     writer = Writer(store, replace=replace, live_until_ns=live_until_ns)
-    if tasks:  # before a large file is searched for what it can be cut into
-        yield Progress(done=0, total=len(tasks), path=tasks[0].source.display, traces=0)
     reading = (runner or TaskRunner(store, 1)).read(tasks, *([early.work] if early else []))
-    for done, (task, given) in enumerate(reading):
+    for done, task in enumerate(tasks):
         path = task.source.display
         now = Progress(done=done, total=len(tasks), path=path, traces=traces)
-        yield now
+        yield now  # before a large file is searched for what it can be cut into
+        _, given = next(reading)
         report = yield from _import_file(writer, path, given, now, early, runner)
         if report is None:
             skipped.append(path)
@@ -198,6 +197,8 @@ def take_in(
             writer = Writer(store, replace=replace, live_until_ns=live_until_ns)
         traces += len(report.traces)
         reports.append(_mask(store, report))
+    for _ in reading:  # what the last one gave is taken to its end
+        pass
     return ImportReport(files=tuple(reports), skipped=tuple(skipped))
 
 
