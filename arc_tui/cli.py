@@ -25,7 +25,7 @@ from rich.text import Text
 from arc_tui.config import read_redaction
 from arc_tui.places import database
 from arc_tui.ui import format
-from arc_tui.ui.format import count, cut, escape_controls, one_line, plain
+from arc_tui.ui.format import count, escape_controls, one_line, plain
 from arc_tui.views.runs import held_out_text
 from replay.budget import Limits
 from replay.errors import ArcError, BadEdit, CannotTell, ModelRefused, OfflineMiss, StoreUnusable
@@ -424,7 +424,9 @@ def drain_import(work: Iterator[Progress | ImportReport]) -> ImportReport:
         for event in work:
             if isinstance(event, importing.ImportReport):
                 return event
-            advance(cut(plain(Path(event.path).name), 40), event.done, event.total)
+            stands = format.import_words(event.path, event.traces)
+            said = event.path if event.diagnoses else stands
+            advance(said, event.done, event.total)
     return importing.ImportReport()
 
 

@@ -35,6 +35,9 @@ from taxonomy.judgements.schema import open_ledger
 RUNS_TOGETHER = 64
 """So many diagnoses are kept in one transaction."""
 
+DIAGNOSIS = "diagnosis"
+"""Stands for the path of a file once all are read and the rules look at what came."""
+
 
 class FileReport(Struct, frozen=True, kw_only=True):
     """What one file gave. `error` is the sentence of a file that could not be read; `bug` says that
@@ -107,6 +110,11 @@ class Progress(Struct, frozen=True, kw_only=True):
     total: int
     path: str
     traces: int
+
+    @property
+    def diagnoses(self) -> bool:
+        """Are these runs that the rules look at, and no files?"""
+        return self.path == DIAGNOSIS
 
 
 def import_paths(
@@ -383,7 +391,7 @@ def diagnose_each(
     with closing(TaskRunner(store)) as own:
         said = (runner or own).diagnose(tasks)
         for done, key in enumerate(waiting):
-            yield Progress(done=done, total=len(waiting), path="diagnosis", traces=done)
+            yield Progress(done=done, total=len(waiting), path=DIAGNOSIS, traces=done)
             for each in early.pop(key) if key in early else next(said)[1]:
                 if isinstance(each, diagnoses.Kept):
                     made.append(each)

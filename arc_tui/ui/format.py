@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import accumulate
+from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
 from rich.cells import cell_len, get_character_cell_size, set_cell_size
@@ -169,6 +170,12 @@ def score(value: float | None) -> str:
 def count(number_: int, noun: str, plural: str | None = None) -> str:
     """`1 run`, `3 runs`."""
     return f"{number(number_)} {noun if number_ == 1 else plural or noun + 's'}"
+
+
+def import_words(path: str, traces: int) -> str:
+    """What an import reads, and what has come of all so far: `runs.jsonl · 3 traces`."""
+    name = cut(one_line(PurePath(path).name or path), 40)
+    return f"{name} · {count(traces, 'trace')}"
 
 
 def outcome_mark(outcome: str, *, warned: bool = False, live: bool = False) -> Text:

@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from arc_tui import importing
+from arc_tui.cli import drain_import
 from arc_tui.commands import cli
 from arc_tui.places import fixtures
 from arc_tui.ui.tables import csv_cell
@@ -449,6 +450,22 @@ def test_an_empty_database_is_filled_with_the_demo(tmp_path: Path) -> None:
     assert (said.code, "first diverges at step 4" in said.out) == (0, True)
     again = installed("demo", "--reset", "--headless", "--db", db, cwd=tmp_path)
     assert (again.code, again.out) == (0, said.out)
+
+
+def test_an_import_on_a_terminal_says_how_many_runs_have_come(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "100")
+    reading = importing.Progress(done=0, total=1, path="/logs/\x1bairline.jsonl", traces=1140)
+    ruling = importing.Progress(done=7, total=1140, path=importing.DIAGNOSIS, traces=7)
+    drain_import(iter([reading]))
+    assert "␛airline.jsonl · 1 140 traces" in capsys.readouterr().err
+    drain_import(iter([ruling]))
+    said = capsys.readouterr().err
+    assert "diagnosis" in said
+    assert "7/1140" in said
+    assert "traces" not in said
 
 
 OBEYED = set("\x1b\x07\u202e")

@@ -19,7 +19,8 @@ from click.testing import CliRunner, Result
 
 from arc_tui import importing
 from arc_tui.commands import cli
-from arc_tui.features.fleet import servers
+from arc_tui.features.fleet import command, servers
+from arc_tui.importing import ImportReport, Progress
 from replay.errors import ArcError
 from replay.fleet.stores import NAME, variable
 from replay.servers import connection
@@ -226,6 +227,25 @@ def test_what_was_pulled_is_what_an_import_of_the_export_brings(
         same_rows(mine, here(other))
         assert {row.path for row in mine.values()} == {f"fleet:{made.server.url}"}
         assert every_score(database(tmp_path)) == every_score(other) != []
+
+
+def test_no_more_runs_are_said_to_be_here_than_were_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[int] = []
+
+    def drain(work: Iterator[Progress | ImportReport]) -> ImportReport:
+        for event in work:
+            if isinstance(event, ImportReport):
+                return event
+            told.append(event.traces)
+        raise AssertionError
+
+    monkeypatch.setattr(servers, "TOGETHER", 3)
+    monkeypatch.setattr(command, "drain_import", drain)
+    with filled("phoenix", tmp_path) as made:
+        assert "8 runs pulled" in pull(made).stdout
+    assert told[:8] == list(range(1, 9))
 
 
 @pytest.mark.parametrize("product", EACH)

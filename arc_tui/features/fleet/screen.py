@@ -427,7 +427,7 @@ class FleetScreen(ArcScreen):
 
     def on_fleet_screen_pulling(self, event: Pulling) -> None:
         now = event.progress
-        self.bar.analyses = now.path == "diagnosis"
+        self.bar.analyses = now.diagnoses
         self.bar.done, self.bar.total = now.traces, now.total
 
     def on_fleet_screen_pulled(self, event: Pulled) -> None:

@@ -103,7 +103,8 @@ def pull_from_server(
             if not page and reading.failure is None:
                 break
             seen += len(page)
-            now = Progress(done=seen, total=limit or seen, path=path, traces=seen)
+            brought = sum(len(each.traces) for each in reports)
+            now = Progress(done=seen, total=limit or seen, path=path, traces=brought)
             lacking = page if request.replace else _not_here(store, page)
             report = yield from importing.take_batches(
                 store,

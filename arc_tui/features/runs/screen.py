@@ -388,7 +388,7 @@ class RunsScreen(Watching):
         bar, now = self.bar, event.progress
         runs_came = self._import.advance(now)
         bar.done, bar.total, bar.path = now.done, now.total, now.path
-        bar.traces = self._import.traces
+        bar.traces, bar.diagnoses = self._import.traces, now.diagnoses
         if runs_came:
             self.load()
 

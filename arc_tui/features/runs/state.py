@@ -179,7 +179,7 @@ class ImportJob:
 
     def advance(self, progress: Progress) -> bool:
         """The import stands there now: did runs come in?"""
-        if progress.path == "diagnosis":
+        if progress.diagnoses:
             return False
         came = progress.traces != self.traces
         self.traces = progress.traces

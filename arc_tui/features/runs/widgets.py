@@ -6,7 +6,7 @@ The list has the names of all runs and the rows of some: it asks for those that 
 
 from __future__ import annotations
 
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.style import Style
@@ -291,6 +291,7 @@ class ImportBar(StyledWidget):
     total: reactive[int] = reactive(0)
     path: reactive[str] = reactive("")
     traces: reactive[int] = reactive(0)
+    diagnoses: reactive[bool] = reactive(False)
     stopping: reactive[bool] = reactive(False)
 
     def render(self) -> Text:
@@ -304,11 +305,10 @@ class ImportBar(StyledWidget):
         return spread(line, Text(ends), self.size.width)
 
     def _what(self) -> str:
-        if self.path == "diagnosis":
+        if self.diagnoses:
             return f"Analysing run {min(self.done + 1, self.total)} of {self.total}"
-        name = format.cut(format.one_line(PurePath(self.path).name or self.path), 40)
         done = f"{self.done + 1} of {max(self.total, 1)}"
-        return f"Importing file {done} · {name} · {format.count(self.traces, 'trace')}"
+        return f"Importing file {done} · {format.import_words(self.path, self.traces)}"
 
 
 ALL, DEMO = ".", "arc demo"
