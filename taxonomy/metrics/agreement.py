@@ -122,10 +122,11 @@ def kappa(pairs: Iterable[tuple[Hashable, Hashable]]) -> Estimate:
         return Estimate(value=None, n=0)
     names = {name for pair in counts for name in pair}
     share = {pair: count / n for pair, count in counts.items()}
-    first = {name: sum(p for (a, _), p in share.items() if a == name) for name in names}
-    second = {name: sum(p for (_, b), p in share.items() if b == name) for name in names}
+    # fsum: the same to the last digit in whatever order a set gives its names
+    first = {name: math.fsum(p for (a, _), p in share.items() if a == name) for name in names}
+    second = {name: math.fsum(p for (_, b), p in share.items() if b == name) for name in names}
     agreed = sum(count for (a, b), count in counts.items() if a == b)
-    chance = sum(first[name] * second[name] for name in names)
+    chance = math.fsum(first[name] * second[name] for name in names)
     if n in _totals(counts):
         return Estimate(value=None, n=n)
     observed = agreed / n
@@ -133,11 +134,11 @@ def kappa(pairs: Iterable[tuple[Hashable, Hashable]]) -> Estimate:
     if agreed == n:
         least = (rate(n, n).low - chance) / (1 - chance)
         return Estimate(value=1.0, n=n, low=max(-1.0, least), high=1.0)
-    same = sum(
+    same = math.fsum(
         share.get((name, name), 0.0) * (1 - (first[name] + second[name]) * (1 - value)) ** 2
         for name in names
     )
-    other = (1 - value) ** 2 * sum(
+    other = (1 - value) ** 2 * math.fsum(
         p * (second[a] + first[b]) ** 2 for (a, b), p in share.items() if a != b
     )
     variance = same + other - (value - chance * (1 - value)) ** 2

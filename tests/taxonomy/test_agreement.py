@@ -137,6 +137,16 @@ class TestKappa:
             held += found.low <= 0.6 <= found.high
         assert 0.91 <= held / 400 <= 0.985
 
+    def test_it_is_the_same_to_the_last_digit_whatever_the_order(self) -> None:
+        chance = random.Random(7)
+        names = list(range(7))
+        pairs = [(chance.choice(names), chance.choice(names)) for _ in range(97)]
+        found = kappa(pairs)
+        for _ in range(200):
+            chance.shuffle(names)  # a set of them is walked in another order
+            chance.shuffle(pairs)
+            assert kappa((names[one], names[other]) for one, other in pairs) == found
+
     @given(words)
     def test_it_is_total_symmetric_and_within_its_interval(
         self, pairs: list[tuple[str, str]]
