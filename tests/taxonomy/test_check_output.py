@@ -3,6 +3,7 @@ of one small project's tests, run once, with the paths of that machine made neut
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taxonomy.evidence.check_output import read_checks
+from taxonomy.evidence.check_output import may_hold_checks, read_checks
 from taxonomy.evidence.check_runs import CheckRun
 from taxonomy.findings import FailedCheck
 from tests.shared import DATA, needs_shared
@@ -175,6 +176,41 @@ def test_lines_in_any_order_are_read_and_counted_as_far_as_they_go(lines: list[s
         assert not (run.is_green and run.failed)
 
 
+RUNNER_WORDS = re.compile(
+    r"\b(?:passed|failed|errors?|skipped|deselected|xfailed|xpassed|warnings?) in \d"
+    r"|no tests ran|short test summary|^(?:FAILED|ERROR) \S"
+    r"|^Ran \d+ tests? in|--- (?:FAIL|PASS): |^(?:ok|FAIL)\s+\S+\s+(?:\(cached\)|[\d.]+s)"
+    r"|\[(?:build|setup) failed\]|^test result: |could not compile|^Tests: +\d"
+    r"|^ *Tests  ?\d|^ +\d+ passing|^TAP version|^(?:not )?ok \d|^ℹ tests \d",
+    re.M,
+)
+"""What a runner prints, as one pattern: right by being read, and slow."""
+
+COUNTED = "passed failed error errors skipped deselected xfailed xpassed warning warnings".split()
+OPENED = (
+    *("FAILED", "ERROR", "Ran 3 tests in", "Ran 1 test", "ok", "not ok", "FAIL", "test result: "),
+    *("Tests:", "Tests", "   2 passing", "TAP version", "ℹ tests ", "x", "no tests ran"),
+    *("short test summary", "--- FAIL: ", "--- PASS: ", "[build failed]", "[setup failed]"),
+)
+PIECES = (*COUNTED, *OPENED, " in ", " in 3", "7", "(cached)", "0.1s", " ", "  ", "\n", "\t", "_")
+
+
+@pytest.mark.parametrize("before", ["", "\n", " ", "x", "_", "3 "])
+@pytest.mark.parametrize("after", ["", " ", " in", " in 3", "\n in 3", " 3", "  3", "\tx 0.1s"])
+def test_each_word_of_a_runner_is_found_where_one_pattern_finds_it(before: str, after: str) -> None:
+    for word in (*COUNTED, *OPENED, "could not compile"):
+        text = f"{before}{word}{after}"
+        assert may_hold_checks(text) == (RUNNER_WORDS.search(text) is not None), text
+
+
+@given(
+    st.lists(st.sampled_from(PIECES), max_size=8).map("".join)
+    | st.lists(st.sampled_from(WHOLE), max_size=4).map("\n".join)
+)
+def test_the_words_of_runners_are_found_wherever_one_pattern_finds_them(text: str) -> None:
+    assert may_hold_checks(text) == (RUNNER_WORDS.search(text) is not None)
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -182,8 +218,9 @@ def test_lines_in_any_order_are_read_and_counted_as_far_as_they_go(lines: list[s
         "".join(f"--- FAIL: T{n} (0.0s)\n" for n in range(5_000)),
         "  1 passing (1s)\n  1 failing\n" + "  1) a\n" * 10_000,
         "=" * 100_000,
+        "passe in 7" * 20_000,
     ],
-    ids=["empty lines", "tests of Go", "names of Mocha", "rules"],
+    ids=["empty lines", "tests of Go", "names of Mocha", "rules", "no words of a runner"],
 )
 def test_time_grows_with_the_text_and_no_faster(text: str) -> None:
     def took(text: str) -> float:
