@@ -4,6 +4,7 @@ digested, and a run diagnosed.
 
 from __future__ import annotations
 
+import gc
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -258,11 +259,18 @@ class DiagnoseRun(Struct, frozen=True, kw_only=True):
     def run(self, setup: ImportSetup) -> Iterator[diagnoses.Kept | str]:
         bugs: list[str] = []
         with boundary(f"run {self.key[:8]}: cannot be diagnosed", bugs):
-            if self.size >= LEAST_SPANS:  # what reading left free is wanted in other pieces
-                setup.store.forget_pages()
-                give_back()
+            if self.size >= LEAST_SPANS:
+                free_memory(setup.store)
             yield diagnosis_of(setup.store, self.key, setup.redactor)
         yield from bugs
+
+
+def free_memory(store: Store) -> None:
+    """Give back what is left of the reading and writing of a long run: its diagnosis needs memory
+    of its own, in this process or another one."""
+    store.forget_pages()
+    gc.collect()  # the lines of a session refer to one another
+    give_back()
 
 
 def diagnosis_of(store: Store, key: str, redactor: Redactor) -> diagnoses.Kept:

@@ -11,7 +11,15 @@ from typing import TypeVar
 from msgspec import Struct, structs
 
 from arc_tui.import_runner import EarlyDiagnoses, TaskRunner, describe_loss, fork_workers
-from arc_tui.import_tasks import DiagnoseRun, FileRead, ReadFile, boundary, diagnosis_of
+from arc_tui.import_tasks import (
+    LEAST_SPANS,
+    DiagnoseRun,
+    FileRead,
+    ReadFile,
+    boundary,
+    diagnosis_of,
+    free_memory,
+)
 from arc_tui.places import fixtures
 from arc_tui.ui.format import count
 from arc_tui.workers import Forked, Lost
@@ -147,6 +155,8 @@ def import_paths(
             early=early,
         )
         runner.settle()
+        if any(each.spans >= LEAST_SPANS for each in report.files):
+            free_memory(store)
         undiagnosed = yield from diagnose_new(store, runner, early)
     yield structs.replace(report, undiagnosed=undiagnosed)
 

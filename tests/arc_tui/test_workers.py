@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -20,14 +22,14 @@ from typing_extensions import override
 
 from arc_tui import import_runner, importing
 from arc_tui.import_runner import EARLY_BYTES, EarlyDiagnoses, TaskRunner
-from arc_tui.import_tasks import LEAST_SPANS, DiagnoseRun, ReadFile
+from arc_tui.import_tasks import LEAST_SPANS, DiagnoseRun, ImportSetup, ReadFile
 from arc_tui.places import fixtures
 from arc_tui.workers import HANDED_AT_ONCE, Forked, Lost, Task, Workers
 from replay.errors import ArcError, StoreUnusable
 from replay.store.handle import Store
 from replay.store.write import Finished
 from taxonomy.findings import StepScore
-from taxonomy.judgements.diagnoses import undiagnosed
+from taxonomy.judgements.diagnoses import Kept, undiagnosed
 from taxonomy.judgements.schema import open_ledger
 from taxonomy.judgements.scores import keep_scores
 from tests.bench import exports
@@ -397,6 +399,57 @@ def test_a_long_run_is_not_diagnosed_beside_what_is_read(tmp_path: Path) -> None
             early.note(Finished(id=name, verdict="new", spans=spans, steps=1))
         early.hand_out(runner)
         assert len(runner.waiting) == 1
+
+
+class Line:
+    """Of a session, as its reader holds it: two that refer to each other stay until they are looked
+    for."""
+
+    other: Line
+
+    @classmethod
+    def left_over(cls) -> weakref.ref[Line]:
+        one, two = cls(), cls()
+        one.other, two.other = two, one
+        return weakref.ref(one)
+
+
+@pytest.fixture
+def _no_collections() -> Iterator[None]:
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("_no_collections")
+@pytest.mark.parametrize(("spans", "stays"), [(LEAST_SPANS, False), (LEAST_SPANS - 1, True)])
+def test_a_long_run_is_diagnosed_without_what_is_left_of_its_reading(
+    spans: int, stays: bool, folder: Path, tmp_path: Path
+) -> None:
+    with open_ledger(tmp_path / "arc.db") as store:
+        report = importing.run_to_end(importing.take_in(store, [folder / "a.jsonl"]))
+        key = report.files[0].traces[0].id
+        left = Line.left_over()
+        said = DiagnoseRun(key=key, size=spans).run(ImportSetup(store.redactor, None, store))
+        assert isinstance(next(said), Kept)
+        assert (left() is not None) == stays
+
+
+@pytest.mark.usefixtures("_no_collections")
+def test_who_writes_a_long_run_holds_nothing_of_it_while_others_diagnose_it(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importing, "LEAST_SPANS", 1)
+    with open_ledger(tmp_path / "arc.db") as store:
+        left = Line.left_over()
+        events = importing.import_paths(store, [folder / "a.jsonl"], jobs=1)
+        held = [
+            left() is not None
+            for each in events
+            if isinstance(each, importing.Progress) and each.diagnoses
+        ]
+        assert held
+        assert not any(held)
 
 
 def test_a_run_that_a_judge_has_scored_waits_for_the_other_runs(
