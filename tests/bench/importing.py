@@ -12,7 +12,7 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import msgspec
 from msgspec import Struct
@@ -35,6 +35,7 @@ Json = dict[str, Any]
 CHATS = 1500
 EVENTS = 60_000
 RUNS = 400
+CALLS = 5_500
 
 READ_EVAL_LOG = "read_eval_log 0.3.285: 77-79 times json.loads alone, 14.3 GB (2 runs)"
 """It is too large for every run of this: what it took was measured beside `json.loads`."""
@@ -74,6 +75,7 @@ def rows(folder: Path) -> Iterator[Row]:
         f"{ms(cost.diagnosed_s)}, {cost.diagnosed_s / parse:.1f} times json.loads alone",
         "read_eval_log does none: no goal",
     )
+    yield long_session(folder)
 
 
 def told_three_ways(folder: Path) -> Row:
@@ -88,6 +90,22 @@ def told_three_ways(folder: Path) -> Row:
         f"import of {RUNS} runs of which three instrumentations tell, against one",
         str(found),
         "goal ≤ 2×",
+    )
+
+
+def long_session(folder: Path) -> Row:
+    """A session of Claude Code in which no result comes twice, against `json.loads` alone."""
+    session = folder / "session.jsonl"
+    write_session(session)
+    lines = session.read_text().splitlines()
+    parse = best(lambda: [json.loads(line) for line in lines], 3)
+    cost = measured(session, folder / "session.db")
+    return Row(
+        f"import of a Claude Code session of {session.stat().st_size / 1e6:.0f} MB, {CALLS} calls",
+        f"{ms(cost.imported_s)}, with its diagnosis {ms(cost.diagnosed_s)}:"
+        f" {cost.diagnosed_s / parse:.1f} times json.loads alone;"
+        f" the largest process {cost.peak_mb:.0f} MB",
+        "goal < 300 MB",
     )
 
 
@@ -204,6 +222,32 @@ def eval_turn(chance: random.Random, pool: list[Json], second: int) -> list[Json
     return [model, tool]
 
 
+def write_session(path: Path) -> None:
+    """One session of Claude Code: a question, then commands and their long outputs."""
+    chance = random.Random(5)
+    with path.open("w") as out:
+        last = session_line(out, None, 0, {"role": "user", "content": words(chance, 30)})
+        for number in range(CALLS):
+            call = {"type": "tool_use", "id": f"toolu_{number}", "name": "Bash"}
+            said = {"type": "text", "text": words(chance, 30)}
+            usage = {"input_tokens": 100, "output_tokens": 50, "cache_read_input_tokens": 1_000}
+            answer: Json = {"id": f"msg_{number}", "role": "assistant", "model": "claude-opus-5-5"}
+            answer |= {"stop_reason": "tool_use", "usage": usage}
+            answer["content"] = [said, call | {"input": {"command": words(chance, 10)}}]
+            last = session_line(out, last, 2 * number + 1, answer)
+            result = {"type": "tool_result", "tool_use_id": call["id"]}
+            result["content"] = words(chance, 2_500)
+            last = session_line(out, last, 2 * number + 2, {"role": "user", "content": [result]})
+
+
+def session_line(out: TextIO, parent: str | None, number: int, message: Json) -> str:
+    """Write one line of a session; returns its id."""
+    line: Json = {"parentUuid": parent, "uuid": f"u{number}", "type": message["role"]}
+    line |= {"sessionId": "bench", "timestamp": at(number), "cwd": "/work", "isSidechain": False}
+    out.write(json.dumps(line | {"message": message}) + "\n")
+    return str(line["uuid"])
+
+
 class LogCost(Struct):
     """What an import of one log took: seconds until it was written, and until it was diagnosed; the
     most memory that one of its processes held."""
@@ -228,7 +272,7 @@ def import_log(log: str, database: str) -> None:
     forked = importing.fork_for([Path(log)], cores())
     with closing(forked), open_ledger(Path(database)) as store:
         for now in importing.import_paths(store, [Path(log)], jobs=cores(), forked=forked):
-            if isinstance(now, importing.Progress) and now.path == "diagnosis" and not imported:
+            if isinstance(now, importing.Progress) and now.diagnoses and not imported:
                 imported = time.perf_counter() - start
     diagnosed = time.perf_counter() - start
     children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
