@@ -232,20 +232,20 @@ def test_what_was_pulled_is_what_an_import_of_the_export_brings(
 def test_no_more_runs_are_said_to_be_here_than_were_copied(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[int] = []
+    told: list[tuple[int, int]] = []
 
     def drain(work: Iterator[Progress | ImportReport]) -> ImportReport:
         for event in work:
             if isinstance(event, ImportReport):
                 return event
-            told.append(event.traces)
+            told.append((event.done, event.traces))
         raise AssertionError
 
     monkeypatch.setattr(servers, "TOGETHER", 3)
     monkeypatch.setattr(command, "drain_import", drain)
     with filled("phoenix", tmp_path) as made:
         assert "8 runs pulled" in pull(made).stdout
-    assert told[:8] == list(range(1, 9))
+    assert told[:8] == [(0, 1), (0, 2), (0, 3), (3, 4), (3, 5), (3, 6), (6, 7), (6, 8)]
 
 
 @pytest.mark.parametrize("product", EACH)

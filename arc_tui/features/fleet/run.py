@@ -236,9 +236,9 @@ def pull(
         seen = 0
         for runs in newest_first(fleet.connection, fleet.dialect, asked, window, limit):
             taken = runs if limit is None else runs[: limit - seen]
-            seen += len(taken)
+            done, seen = seen, seen + len(taken)
             brought = sum(len(each.traces) for each in reports)
-            now = Progress(done=seen, total=limit or seen, path=path, traces=brought)
+            now = Progress(done=done, total=limit or seen, path=path, traces=brought)
             reports.append((yield from _copy(store, fleet, taken, now, replace=replace)))
             if len(taken) < len(runs):
                 tell(f"older runs match too; --limit {limit} was reached")

@@ -102,9 +102,9 @@ def pull_from_server(
             page = reading.take(islice(listed, wanted))
             if not page and reading.failure is None:
                 break
-            seen += len(page)
+            done, seen = seen, seen + len(page)
             brought = sum(len(each.traces) for each in reports)
-            now = Progress(done=seen, total=limit or seen, path=path, traces=brought)
+            now = Progress(done=done, total=limit or seen, path=path, traces=brought)
             lacking = page if request.replace else _not_here(store, page)
             report = yield from importing.take_batches(
                 store,
