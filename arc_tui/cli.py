@@ -424,9 +424,8 @@ def drain_import(work: Iterator[Progress | ImportReport]) -> ImportReport:
         for event in work:
             if isinstance(event, importing.ImportReport):
                 return event
-            stands = format.import_words(event.path, event.traces)
-            said = event.path if event.diagnoses else stands
-            advance(said, event.done, event.total)
+            words = format.import_words(event.path, event.traces)
+            advance(event.path if event.diagnoses else words, event.done, event.total)
     return importing.ImportReport()
 
 

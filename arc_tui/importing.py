@@ -155,7 +155,7 @@ def import_paths(
             early=early,
         )
         runner.settle()
-        if any(each.spans >= LEAST_SPANS for each in report.files):
+        if any(each.spans >= LEAST_SPANS for file in report.files for each in file.traces):
             free_memory(store)
         undiagnosed = yield from diagnose_new(store, runner, early)
     yield structs.replace(report, undiagnosed=undiagnosed)

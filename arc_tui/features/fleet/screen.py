@@ -396,7 +396,7 @@ class FleetScreen(ArcScreen):
         """Pull these runs, then open the one of `opens`."""
         self.notes.trouble, self._opens = "", opens
         bar = self.bar
-        bar.done, bar.total, bar.analyses, bar.stopping = 0, len(runs), False, False
+        bar.done, bar.total, bar.diagnoses, bar.stopping = 0, len(runs), False, False
         bar.display = True
         self._stop = Event()
         self._pull = self.run_worker(
@@ -427,7 +427,7 @@ class FleetScreen(ArcScreen):
 
     def on_fleet_screen_pulling(self, event: Pulling) -> None:
         now = event.progress
-        self.bar.analyses = now.diagnoses
+        self.bar.diagnoses = now.diagnoses
         self.bar.done, self.bar.total = now.traces, now.total
 
     def on_fleet_screen_pulled(self, event: Pulled) -> None:

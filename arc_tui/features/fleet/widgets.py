@@ -181,13 +181,13 @@ class PullBar(StyledWidget):
     done: reactive[int] = reactive(0)
     total: reactive[int] = reactive(0)
     fleet: reactive[str] = reactive("")
-    analyses: reactive[bool] = reactive(False)
+    diagnoses: reactive[bool] = reactive(False)
     stopping: reactive[bool] = reactive(False)
 
     def render(self) -> Text:
         styles = self.style_of("done"), self.style_of("left")
         at = f"run {min(self.done + 1, self.total)} of {self.total}"
-        what = f"Analysing {at}" if self.analyses else f"Pulling {at} · {self.fleet}"
+        what = f"Analysing {at}" if self.diagnoses else f"Pulling {at} · {self.fleet}"
         line = progress_bar(self.done, self.total, *styles).append(f"  {what}")
         ends = stops(self.screen, "fleet.stop", stopping=self.stopping)
         return spread(line, Text(ends), self.size.width)
