@@ -172,10 +172,11 @@ def count(number_: int, noun: str, plural: str | None = None) -> str:
     return f"{number(number_)} {noun if number_ == 1 else plural or noun + 's'}"
 
 
-def import_words(path: str, traces: int) -> str:
-    """What an import reads, and what has come of all so far: `runs.jsonl · 3 traces`."""
-    name = cut(one_line(PurePath(path).name or path), 40)
-    return f"{name} · {count(traces, 'trace')}"
+def import_words(path: str, traces: int, width: int = 80) -> str:
+    """What an import reads, and what has come of all so far: `runs.jsonl · 3 traces`. The name is
+    cut to what `width` leaves it."""
+    name, came = one_line(PurePath(path).name or path), f" · {count(traces, 'trace')}"
+    return fit(name, min(cell_len(name), 40, width - len(came))) + came
 
 
 def outcome_mark(outcome: str, *, warned: bool = False, live: bool = False) -> Text:

@@ -340,6 +340,25 @@ async def test_the_progress_of_an_import_is_one_line_and_escape_stops_it(
         assert "Import stopped. Traces imported so far are saved." in text(app)
 
 
+@pytest.mark.pilot
+async def test_a_long_name_leaves_room_for_the_traces_and_the_key_that_stops(db: Path) -> None:
+    app = ArcApp(db)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await pilot.press("escape")
+        screen = app.screen
+        assert isinstance(screen, RunsScreen)
+        screen.bar.display = True
+        for name in ("airline-of-many-agents-and-many-tasks.json", "運行記録" * 9 + ".json"):
+            moved = importing.Progress(done=2, total=12, path=f"/logs/{name}", traces=1140)
+            screen.post_message(ImportProgressed(moved))
+            await settle(pilot)
+            line = rows(app)[-2]
+            assert f"Importing file 3 of 12 · {name[:3]}" in line
+            assert "… · 1 140 traces" in line
+            assert line.endswith("x stop")
+
+
 def test_an_import_that_is_closed_keeps_what_was_finished(db: Path, tmp_path: Path) -> None:
     with open_ledger(db) as store:
         going = importing.import_paths(store, [tau_file(tmp_path / "runs.json", 1, 2, 3)])

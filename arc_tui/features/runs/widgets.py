@@ -27,7 +27,7 @@ from arc_tui.ui.dialogs import AskBox, Option
 from arc_tui.ui.format import fit, spread
 from arc_tui.ui.keys import stops
 from arc_tui.ui.list import RowList
-from arc_tui.ui.styles import StyledWidget
+from arc_tui.ui.styles import StyledWidget, progress_bar
 from arc_tui.views.columns import GAP, NAME, SETS, WHY, Layout, layout, mark
 from arc_tui.views.runs import LOADING, NOT_AGENTS, Listed, bar_cells
 from replay.stop_order import resume, stop, stop_order
@@ -278,9 +278,6 @@ def _line(label: str, width: int, blocks: tuple[str, Style], runs: int | None) -
     return line if runs is None else line.append(f" {runs}")
 
 
-BAR = 20
-
-
 class ImportBar(StyledWidget):
     """One line at the foot of the list, there only while an import runs."""
 
@@ -295,20 +292,17 @@ class ImportBar(StyledWidget):
     stopping: reactive[bool] = reactive(False)
 
     def render(self) -> Text:
-        full = round(BAR * self.done / self.total) if self.total else 0
-        line = Text.assemble(
-            ("━" * full, self.style_of("done")),
-            ("━" * (BAR - full), self.style_of("left")),
-            f"  {self._what()}",
-        )
+        styles = self.style_of("done"), self.style_of("left")
+        line = progress_bar(self.done, self.total, *styles).append("  ")
         ends = stops(self.screen, "runs.stop", stopping=self.stopping)
+        line.append(self._what(self.size.width - line.cell_len - len(ends) - 2))
         return spread(line, Text(ends), self.size.width)
 
-    def _what(self) -> str:
+    def _what(self, width: int) -> str:
         if self.diagnoses:
             return f"Analysing run {min(self.done + 1, self.total)} of {self.total}"
-        done = f"{self.done + 1} of {max(self.total, 1)}"
-        return f"Importing file {done} · {format.import_words(self.path, self.traces)}"
+        file = f"Importing file {self.done + 1} of {max(self.total, 1)} · "
+        return file + format.import_words(self.path, self.traces, width - len(file))
 
 
 ALL, DEMO = ".", "arc demo"
