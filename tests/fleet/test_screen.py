@@ -312,6 +312,20 @@ class TestPull:
             assert len(traces(screen)) == RUNS
             assert len(pulled_runs(home)) < RUNS
 
+    async def test_a_long_name_of_a_store_leaves_room_for_the_key_that_stops_a_pull(
+        self, home: Path, fleet: Store
+    ) -> None:
+        name_store(home, fleet.url("maps"))
+        async with on_store(home) as pilot:
+            bar = screen_of(pilot).bar
+            bar.fleet, bar.done, bar.total, bar.display = "s" * 40, 99, 200, True
+            await pilot.resize_terminal(80, 24)
+            await settle(pilot)
+            (line,) = [row for row in rows(pilot.app) if "Pulling" in row]
+            assert "Pulling run 100 of 200 · sss" in line
+            assert "s…" in line
+            assert line.endswith(" stop")
+
     async def test_a_run_that_grew_is_pulled_again(
         self, home: Path, fleet: Store, made: Path
     ) -> None:

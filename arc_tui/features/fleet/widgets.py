@@ -187,9 +187,11 @@ class PullBar(StyledWidget):
     def render(self) -> Text:
         styles = self.style_of("done"), self.style_of("left")
         at = f"run {min(self.done + 1, self.total)} of {self.total}"
-        what = f"Analysing {at}" if self.diagnoses else f"Pulling {at} · {self.fleet}"
-        line = progress_bar(self.done, self.total, *styles).append(f"  {what}")
+        what = f"  Analysing {at}" if self.diagnoses else f"  Pulling {at} · "
+        line = progress_bar(self.done, self.total, *styles).append(what)
         ends = stops(self.screen, "fleet.stop", stopping=self.stopping)
+        if not self.diagnoses:
+            line.append(format.cut(self.fleet, self.size.width - line.cell_len - len(ends) - 2))
         return spread(line, Text(ends), self.size.width)
 
 
